@@ -1,0 +1,2 @@
+//! rgit
+fn main() {}

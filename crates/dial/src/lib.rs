@@ -1,0 +1,1 @@
+//! How a connection to an origin comes to be: names, TCP, TLS.

@@ -1,0 +1,1 @@
+//! Which objects a push sends, and the pack as a stream.

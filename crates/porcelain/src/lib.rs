@@ -1,0 +1,1 @@
+//! Push, fetch, clone and ls-remote over gix repositories and any rgit transport.

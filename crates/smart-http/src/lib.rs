@@ -1,0 +1,1 @@
+//! A session with one repository URL over smart HTTP: discovery, redirects, credentials, posts.

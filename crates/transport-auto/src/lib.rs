@@ -1,0 +1,1 @@
+//! Chooses a transport: the one room that names them all.

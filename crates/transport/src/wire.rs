@@ -1,0 +1,64 @@
+use std::time::Duration;
+
+/// How one exchange travelled: put into [`http::Response::extensions`] by every transport.
+///
+/// All durations are wall time as seen by this process. Fields are public and may be set by implementations; more may follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Wire {
+    /// The protocol spoken with the server.
+    pub protocol: http::Version,
+    /// Whether the connection had served an exchange before this one.
+    pub reused: bool,
+    /// How long it took to make the connection (name, TCP, TLS). `None` when it was reused.
+    pub dial_time: Option<Duration>,
+    /// The smallest round trip seen on this connection so far: the TCP handshake's, or better.
+    pub round_trip: Option<Duration>,
+    /// Body bytes of the request handed to the network, before transfer framing.
+    pub sent: u64,
+    /// How often the request was sent again because the server provably had not processed it.
+    pub resent: u32,
+    /// Whether the answer's head came before the request's body was through.
+    pub early: bool,
+    /// What an HTTP/2 peer allows; `None` on HTTP/1.1.
+    pub peer: Option<PeerSettings>,
+}
+
+impl Wire {
+    /// An exchange of which only the protocol is known.
+    pub fn new(protocol: http::Version) -> Self {
+        Wire {
+            protocol,
+            reused: false,
+            dial_time: None,
+            round_trip: None,
+            sent: 0,
+            resent: 0,
+            early: false,
+            peer: None,
+        }
+    }
+}
+
+/// The limits an HTTP/2 peer had announced when the exchange was made (RFC 9113, section 6.5.2). Units are bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PeerSettings {
+    /// `SETTINGS_INITIAL_WINDOW_SIZE`: how much of one stream may be on its way.
+    pub initial_window: u32,
+    /// The connection's own window, shared by all streams.
+    pub connection_window: u32,
+    /// `SETTINGS_MAX_FRAME_SIZE`.
+    pub max_frame_size: u32,
+}
+
+impl PeerSettings {
+    /// Settings as announced.
+    pub fn new(initial_window: u32, connection_window: u32, max_frame_size: u32) -> Self {
+        PeerSettings {
+            initial_window,
+            connection_window,
+            max_frame_size,
+        }
+    }
+}
