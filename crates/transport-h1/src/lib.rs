@@ -1,1 +1,161 @@
-//! HTTP/1.1 over a pool of connections.
+//! HTTP/1.1 (RFC 9112) over a pool of connections.
+//!
+//! This room owns message framing, the pool, and the loop that sends a request and receives its answer. It refuses everything
+//! above (redirects, credentials, codings) and below (names, sockets, TLS: [`rgit_dial`]).
+//!
+//! # The loop
+//! [`H1`] is full duplex: while it sends, it looks after every piece whether the server has something to say. That is what makes an
+//! early refusal arrive at any body size, instead of being lost in a connection reset.
+//! 1. Take the youngest idle connection that is not stale, or dial.
+//! 2. Write head and first body bytes in one piece; then body pieces of [`Settings::buffer`] bytes, read from the body just when the
+//!    socket takes them. Between pieces, and whenever the socket takes no more, read what has come.
+//! 3. A final head with status 300 or more ends the sending. One of 2xx does not: up to 1 MiB of such an answer is set aside until
+//!    the body is through. A server that insists on having more of its answer read before it reads on runs into the idle timeout.
+//! 4. When writing fails, what the server said before is read; if a final head is there, it is the answer.
+//! 5. The body of the answer is then read straight from the connection, which goes back into the pool with the last byte.
+//!
+//! # What is sent again
+//! Idle connections are checked before use, so a connection that the server has closed costs nothing. A *reused* connection can still be
+//! closed by the server at the moment it is used. Then, if no byte of an answer came, the request is sent once more, on a new
+//! connection, when its body can be replayed and
+//! - its method is safe, GET, HEAD or OPTIONS (RFC 9110, section 9.2.2; RFC 9112, section 9.3.1), or
+//! - its head had not been handed to the socket whole, so that no server can have begun to act on it.
+//!
+//! A POST whose head is out may have started a CGI program, even if its body was not finished: that error goes to the caller.
+//!
+//! # Why neither ureq nor ureq-proto
+//! ureq's own send loop is half duplex. Driving ureq-proto's states by hand does not help: its `SendBody` can't parse an answer, and its
+//! parser can't be told to accept folded header lines (which servers of old send, and git's own tests, too), bare line feeds in chunk
+//! framing, or chunk extensions longer than a few bytes. What would be left of it is httparse, which is used here directly.
+
+mod answer;
+mod chunked;
+mod exchange;
+mod framing;
+mod head;
+mod outgoing;
+mod pool;
+mod request;
+mod settings;
+
+use std::{fmt, sync::Arc};
+
+use rgit_dial::{Alpn, Connection, Dialer, Origin};
+use rgit_transport::{Answer, Body, Error, Stage, Transport, Wire};
+
+use answer::AnswerBody;
+use exchange::{Failure, Received};
+use outgoing::Outgoing;
+use pool::Pool;
+use request::Request;
+pub use settings::{PoolSettings, Settings};
+
+/// The HTTP/1.1 transport. Share one: its connections are reused only within itself.
+pub struct H1 {
+    dialer: Arc<Dialer>,
+    pool: Arc<Pool>,
+    settings: Settings,
+}
+
+impl H1 {
+    /// A transport that connects by `dialer`.
+    pub fn new(dialer: Arc<Dialer>, settings: Settings) -> H1 {
+        H1 {
+            dialer,
+            pool: Arc::new(Pool::new(settings.pool.clone())),
+            settings,
+        }
+    }
+
+    fn dial(&self, origin: &Origin) -> Result<Connection, Error> {
+        self.dialer.dial(origin, Alpn::Http1).map_err(|err| {
+            let stage = if err.is_tls() { Stage::Tls } else { Stage::Dial };
+            Error::broken(stage, origin.to_string(), 0, err)
+        })
+    }
+
+    fn answer(
+        &self,
+        request: &Request,
+        connection: Connection,
+        received: Received,
+        mut wire: Wire,
+    ) -> http::Response<Answer> {
+        let Received {
+            head,
+            framing,
+            rest,
+            whole,
+            early,
+        } = received;
+        wire.protocol = head.version;
+        wire.early = early;
+        let reusable = whole && head.keeps_alive(framing) && !request.closes;
+        let body = AnswerBody::new(framing, rest, connection, self.settings.clone());
+        let body = match reusable {
+            true => body.hand_back_to(self.pool.clone(), request.origin.clone()),
+            false => body,
+        };
+        let body = if early { body.may_be_reset() } else { body };
+        let mut response = http::Response::new(body.into_answer());
+        *response.status_mut() = head.status;
+        *response.version_mut() = head.version;
+        *response.headers_mut() = head.headers;
+        response.extensions_mut().insert(wire);
+        response
+    }
+}
+
+impl Transport for H1 {
+    fn exchange(&self, request: http::Request<Body<'_>>) -> Result<http::Response<Answer>, Error> {
+        let (parts, mut body) = request.into_parts();
+        let request = Request::new(&parts, &body)?;
+        let mut resent = 0;
+        loop {
+            let pooled = if resent == 0 {
+                self.pool.take(&request.origin)
+            } else {
+                None
+            };
+            let reused = pooled.is_some();
+            let mut connection = match pooled {
+                Some(connection) => connection,
+                None => self.dial(&request.origin)?,
+            };
+            let mut wire = Wire::new(http::Version::HTTP_11);
+            wire.reused = reused;
+            wire.dial_time = (!reused).then(|| connection.dial_time());
+            wire.round_trip = Some(connection.round_trip());
+            wire.resent = resent;
+            let mut outgoing = Outgoing::new(&request, &mut body, self.settings.buffer)?;
+            let outcome = exchange::run(
+                &mut connection,
+                &mut outgoing,
+                &request.method,
+                self.settings.idle_timeout,
+            );
+            wire.sent = outgoing.sent();
+            let head_sent = outgoing.head_sent();
+            drop(outgoing);
+            match outcome {
+                Ok(received) => return Ok(self.answer(&request, connection, received, wire)),
+                Err(Failure::Silent { .. })
+                    if reused && resent == 0 && body.can_replay() && (request.method.is_safe() || !head_sent) =>
+                {
+                    tracing::debug!(origin = %request.origin, "a reused connection was closed by the server; sending again");
+                    resent += 1;
+                }
+                Err(failure) => return Err(failure.into_error(&request.origin, wire.sent)),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for H1 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("H1")
+            .field("dialer", &self.dialer)
+            .field("idle", &self.pool)
+            .finish_non_exhaustive()
+    }
+}

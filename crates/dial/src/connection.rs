@@ -1,0 +1,249 @@
+use std::{
+    fmt,
+    io::{self, IoSlice, Read, Write},
+    net::{Shutdown, SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    io::Errno,
+};
+
+use crate::tls::Tls;
+
+/// What to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interest {
+    /// Bytes to read, or the end.
+    pub read: bool,
+    /// Room to write.
+    pub write: bool,
+}
+
+impl Interest {
+    /// Only reading.
+    pub const READ: Interest = Interest {
+        read: true,
+        write: false,
+    };
+    /// Only writing.
+    pub const WRITE: Interest = Interest {
+        read: false,
+        write: true,
+    };
+    /// Whichever comes first.
+    pub const BOTH: Interest = Interest {
+        read: true,
+        write: true,
+    };
+}
+
+/// What became possible. Neither means that the timeout passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ready {
+    /// A read yields bytes, the end or an error. With TLS it may still find only part of a record.
+    pub readable: bool,
+    /// A write takes bytes or yields an error. With TLS this is also reported, unasked, when ciphertext held back can go on.
+    pub writable: bool,
+}
+
+impl Ready {
+    /// Whether anything became possible.
+    pub fn any(self) -> bool {
+        self.readable || self.writable
+    }
+}
+
+/// A connected, non-blocking stream of plaintext bytes, over TCP or TLS.
+///
+/// Reads and writes return [`WouldBlock`](io::ErrorKind::WouldBlock) instead of waiting; [`wait`](Self::wait) waits. With TLS, a
+/// successful write may leave ciphertext behind: [`flush`](Write::flush) until it succeeds before relying on the peer having
+/// everything. A read of zero bytes is the end of the peer's data; with TLS only after the peer's `close_notify`, while a connection
+/// cut without one yields [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) (RFC 8446, section 6.1).
+///
+/// Dropping it closes the socket at once; see [`shutdown`](Self::shutdown) for a polite end.
+pub struct Connection {
+    stream: Stream,
+    dial_time: Duration,
+    round_trip: Duration,
+}
+
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<Tls>),
+}
+
+impl Connection {
+    pub(crate) fn plain(socket: TcpStream, dial_time: Duration, round_trip: Duration) -> Self {
+        Connection {
+            stream: Stream::Plain(socket),
+            dial_time,
+            round_trip,
+        }
+    }
+
+    pub(crate) fn tls(tls: Tls, dial_time: Duration, round_trip: Duration) -> Self {
+        Connection {
+            stream: Stream::Tls(Box::new(tls)),
+            dial_time,
+            round_trip,
+        }
+    }
+
+    fn socket(&self) -> &TcpStream {
+        match &self.stream {
+            Stream::Plain(socket) => socket,
+            Stream::Tls(tls) => tls.socket(),
+        }
+    }
+
+    /// Wait until `interest` can be served or `timeout` passes. Plaintext that lies in the TLS session counts as readable at once.
+    pub fn wait(&self, interest: Interest, timeout: Duration) -> io::Result<Ready> {
+        let Stream::Tls(tls) = &self.stream else {
+            return wait_on(self.socket(), interest, timeout);
+        };
+        let held = interest.read && tls.holds_input();
+        let asked = Interest {
+            read: interest.read,
+            write: interest.write || tls.holds_output(),
+        };
+        let ready = wait_on(tls.socket(), asked, if held { Duration::ZERO } else { timeout })?;
+        Ok(Ready {
+            readable: held || ready.readable,
+            ..ready
+        })
+    }
+
+    /// The protocol agreed on by ALPN (RFC 7301), where both sides spoke it.
+    pub fn alpn(&self) -> Option<&[u8]> {
+        match &self.stream {
+            Stream::Plain(_) => None,
+            Stream::Tls(tls) => tls.session().alpn_protocol(),
+        }
+    }
+
+    /// Whether bytes are protected by TLS.
+    pub fn is_tls(&self) -> bool {
+        matches!(self.stream, Stream::Tls(_))
+    }
+
+    /// Whether the TLS handshake took up an earlier session, which spares the certificates.
+    pub fn is_resumed(&self) -> bool {
+        match &self.stream {
+            Stream::Plain(_) => false,
+            Stream::Tls(tls) => tls.session().handshake_kind() == Some(rustls::HandshakeKind::Resumed),
+        }
+    }
+
+    /// How long dialling took: name, TCP and TLS.
+    pub fn dial_time(&self) -> Duration {
+        self.dial_time
+    }
+
+    /// One round trip to the peer, as the TCP handshake took it.
+    pub fn round_trip(&self) -> Duration {
+        self.round_trip
+    }
+
+    /// The peer's address.
+    pub fn peer(&self) -> io::Result<SocketAddr> {
+        self.socket().peer_addr()
+    }
+
+    /// Whether an *idle* connection is of no use any more: closed by the peer, broken, or holding bytes nobody asked for. Costs one
+    /// system call and never waits. TLS 1.3 session tickets that arrive late are taken in and do no harm.
+    ///
+    /// A connection that the peer closes at this very moment can still look fresh.
+    pub fn is_stale(&mut self) -> bool {
+        match &mut self.stream {
+            Stream::Plain(socket) => !matches!(
+                wait_on(socket, Interest::READ, Duration::ZERO),
+                Ok(Ready { readable: false, .. })
+            ),
+            Stream::Tls(tls) => tls.is_stale(),
+        }
+    }
+
+    /// Say goodbye, as far as that is possible without waiting: TLS `close_notify`, then the end of our data.
+    pub fn shutdown(&mut self) {
+        if let Stream::Tls(tls) = &mut self.stream {
+            tls.send_close_notify();
+            tls.flush().ok();
+        }
+        self.socket().shutdown(Shutdown::Write).ok();
+    }
+}
+
+impl Read for Connection {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match &mut self.stream {
+            Stream::Plain(socket) => socket.read(buf),
+            Stream::Tls(tls) => tls.read(buf),
+        }
+    }
+}
+
+impl Write for Connection {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        match &mut self.stream {
+            Stream::Plain(socket) => socket.write(buf),
+            Stream::Tls(tls) => tls.write(buf),
+        }
+    }
+
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        match &mut self.stream {
+            Stream::Plain(socket) => socket.write_vectored(bufs),
+            Stream::Tls(tls) => tls.write_vectored(bufs),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.stream {
+            Stream::Plain(_) => Ok(()),
+            Stream::Tls(tls) => tls.flush(),
+        }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("peer", &self.peer().ok())
+            .field("tls", &self.is_tls())
+            .field("dial_time", &self.dial_time)
+            .field("round_trip", &self.round_trip)
+            .finish_non_exhaustive()
+    }
+}
+
+/// `poll` for one socket.
+pub(crate) fn wait_on(socket: &TcpStream, interest: Interest, timeout: Duration) -> io::Result<Ready> {
+    let mut flags = PollFlags::empty();
+    flags.set(PollFlags::IN, interest.read);
+    flags.set(PollFlags::OUT, interest.write);
+    let mut fds = [PollFd::new(socket, flags)];
+    poll(&mut fds, timeout)?;
+    let got = fds[0].revents();
+    // A dead socket answers every call at once: let the caller make the call it wants and see the error.
+    let dead = got.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
+    Ok(Ready {
+        readable: got.contains(PollFlags::IN) || (dead && interest.read),
+        writable: got.contains(PollFlags::OUT) || (dead && interest.write),
+    })
+}
+
+/// `poll(2)` that goes on after signals, for `timeout` in all.
+pub(crate) fn poll(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<usize> {
+    // A timeout too long for the clock is as good as none.
+    let deadline = Instant::now().checked_add(timeout);
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        match rustix::event::poll(fds, left.as_ref()) {
+            Err(Errno::INTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! A rustls session pumped over a non-blocking socket.
+//!
+//! rustls' own stream adapters read 4 KiB a system call and write one TLS record a system call. Here a large buffer lies under the
+//! session for reading, and all records at hand go out in one vectored write.
+
+use std::{
+    io::{self, IoSlice, Read, Write},
+    net::TcpStream,
+    sync::Arc,
+    time::Instant,
+};
+
+use rustls::{ClientConfig, ClientConnection, pki_types::ServerName};
+
+use crate::connection::{Interest, wait_on};
+
+/// Bytes taken from the socket a system call: eight full TLS records.
+const READ_BUFFER: usize = 128 * 1024;
+/// Ciphertext held back at most: a body piece of 128 KiB is always taken in whole, and sixteen records go out a system call.
+const WRITE_BUFFER: usize = 256 * 1024;
+
+pub(crate) struct Tls {
+    session: ClientConnection,
+    socket: TcpStream,
+    /// Bytes from the socket that the session has not taken yet: `buffer[start..end]`.
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// Plaintext waiting in the session.
+    plaintext: usize,
+    /// The socket is at its end, or the peer said it sends no more.
+    ended: bool,
+}
+
+impl Tls {
+    /// Do the handshake on `socket`. Takes until `deadline`, then fails with [`TimedOut`](io::ErrorKind::TimedOut).
+    pub(crate) fn handshake(
+        socket: TcpStream,
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+        deadline: Instant,
+    ) -> io::Result<Tls> {
+        let mut session = ClientConnection::new(config, name).map_err(invalid)?;
+        session.set_buffer_limit(Some(WRITE_BUFFER));
+        let mut tls = Tls {
+            session,
+            socket,
+            buffer: vec![0; READ_BUFFER].into_boxed_slice(),
+            start: 0,
+            end: 0,
+            plaintext: 0,
+            ended: false,
+        };
+        loop {
+            let step = match tls.session.wants_write() {
+                true => tls.send(),
+                false if !tls.session.is_handshaking() => return Ok(tls),
+                false => tls.receive(),
+            };
+            match step {
+                Ok(()) if tls.ended && tls.session.is_handshaking() => {
+                    let said = "the server closed the connection during the TLS handshake";
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, said));
+                }
+                Ok(()) => {}
+                Err(err) if err.kind() == io::ErrorKind::WouldBlock => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    let interest = match tls.session.wants_write() {
+                        true => Interest::WRITE,
+                        false => Interest::READ,
+                    };
+                    if left.is_zero() || !wait_on(&tls.socket, interest, left)?.any() {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                }
+                Err(err) => return Err(err),
+            }
+        }
+    }
+
+    pub(crate) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    pub(crate) fn session(&self) -> &ClientConnection {
+        &self.session
+    }
+
+    /// Whether a read would yield something without the socket's help.
+    pub(crate) fn holds_input(&self) -> bool {
+        self.plaintext > 0 || self.start < self.end || self.ended
+    }
+
+    /// Whether ciphertext waits for the socket.
+    pub(crate) fn holds_output(&self) -> bool {
+        self.session.wants_write()
+    }
+
+    /// Tell the peer that nothing more comes; the socket must still be flushed.
+    pub(crate) fn send_close_notify(&mut self) {
+        self.session.send_close_notify();
+    }
+
+    /// Whether the peer sent anything but what TLS itself needs (late session tickets, key updates): then an idle connection is
+    /// of no use. Takes in what has arrived.
+    pub(crate) fn is_stale(&mut self) -> bool {
+        loop {
+            if self.plaintext > 0 || self.ended {
+                return true;
+            }
+            match self.receive() {
+                Ok(()) => {}
+                Err(err) => return err.kind() != io::ErrorKind::WouldBlock,
+            }
+        }
+    }
+
+    /// Feed the session from the buffer, and the buffer from the socket where it is empty.
+    fn receive(&mut self) -> io::Result<()> {
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+            self.end = (&self.socket).read(&mut self.buffer)?;
+            if self.end == 0 {
+                self.ended = true;
+                // Lets the session tell a clean end from a truncation (RFC 8446, section 6.1).
+                self.session.read_tls(&mut io::empty())?;
+            }
+        }
+        while self.start < self.end && self.plaintext == 0 {
+            let mut rest = &self.buffer[self.start..self.end];
+            let taken = self.session.read_tls(&mut rest)?;
+            self.start += taken;
+            match self.session.process_new_packets() {
+                Ok(state) => {
+                    self.plaintext = state.plaintext_bytes_to_read();
+                    if state.peer_has_closed() || taken == 0 {
+                        self.ended = true;
+                        self.start = self.end;
+                    }
+                }
+                Err(err) => {
+                    // Let the peer know why (the alert); whether that arrives does not matter any more.
+                    self.send().ok();
+                    self.ended = true;
+                    return Err(invalid(err));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Hand the socket all ciphertext at hand.
+    fn send(&mut self) -> io::Result<()> {
+        while self.session.wants_write() {
+            if self.session.write_tls(&mut &self.socket)? == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Read for Tls {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if self.plaintext > 0 || self.ended {
+                match self.session.reader().read(buf) {
+                    Ok(got) => {
+                        self.plaintext = self.plaintext.saturating_sub(got);
+                        return Ok(got);
+                    }
+                    Err(err) if err.kind() == io::ErrorKind::WouldBlock && !self.ended => self.plaintext = 0,
+                    Err(err) => return Err(err),
+                }
+            }
+            self.receive()?;
+            // What was received may call for an answer (a key update).
+            match self.send() {
+                Err(err) if err.kind() != io::ErrorKind::WouldBlock && self.plaintext == 0 && !self.ended => {
+                    return Err(err);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Write for Tls {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(buf)])
+    }
+
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        if bufs.iter().all(|buf| buf.is_empty()) {
+            return Ok(0);
+        }
+        // Make room first: encrypting more than the socket takes would only fill the session's buffer.
+        match self.send() {
+            Err(err) if err.kind() != io::ErrorKind::WouldBlock => return Err(err),
+            _ => {}
+        }
+        let taken = self.session.writer().write_vectored(bufs)?;
+        match self.send() {
+            // What was taken may be partly out: that must be said now, and the error is found again by the next call.
+            _ if taken > 0 => Ok(taken),
+            Ok(()) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(err) => Err(err),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.send()
+    }
+}
+
+fn invalid(err: rustls::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, err)
+}

@@ -1,0 +1,102 @@
+//! Idle connections, by origin.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use rgit_dial::{Connection, Origin};
+
+use crate::PoolSettings;
+
+/// Idle connections only: one in use belongs to its exchange, and then to its answer, which brings it back.
+///
+/// Last in, first out: what served last is the least likely to have been closed by the server, and the rest can grow old. There is no
+/// thread that clears up; the old are dropped whenever the pool is used.
+pub(crate) struct Pool {
+    settings: PoolSettings,
+    idle: Mutex<HashMap<Origin, Vec<Idle>>>,
+}
+
+struct Idle {
+    connection: Connection,
+    since: Instant,
+}
+
+impl Pool {
+    pub(crate) fn new(settings: PoolSettings) -> Pool {
+        Pool {
+            settings,
+            idle: Mutex::default(),
+        }
+    }
+
+    /// The youngest connection to `origin` that can still be used.
+    pub(crate) fn take(&self, origin: &Origin) -> Option<Connection> {
+        loop {
+            // One at a time: looking at the socket happens outside the lock.
+            let mut idle = {
+                let mut all = self.lock();
+                let connections = all.get_mut(origin)?;
+                let idle = connections.pop();
+                if connections.is_empty() {
+                    all.remove(origin);
+                }
+                idle?
+            };
+            if idle.since.elapsed() < self.settings.idle_age && !idle.connection.is_stale() {
+                return Some(idle.connection);
+            }
+            idle.connection.shutdown();
+        }
+    }
+
+    /// Keep `connection`, which has no exchange under way, for later.
+    pub(crate) fn put(&self, origin: Origin, connection: Connection) {
+        let age = self.settings.idle_age;
+        let mut leaving = Vec::new();
+        {
+            let mut all = self.lock();
+            for connections in all.values_mut() {
+                leaving.extend(connections.extract_if(.., |idle| idle.since.elapsed() >= age));
+            }
+            all.retain(|_, connections| !connections.is_empty());
+            let connections = all.entry(origin).or_default();
+            connections.push(Idle {
+                connection,
+                since: Instant::now(),
+            });
+            let excess = connections.len().saturating_sub(self.settings.idle_per_origin);
+            leaving.extend(connections.drain(..excess));
+        }
+        for mut idle in leaving {
+            idle.connection.shutdown();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Origin, Vec<Idle>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        for mut idle in self.lock().drain().flat_map(|(_, connections)| connections) {
+            idle.connection.shutdown();
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map()
+            .entries(
+                self.lock()
+                    .iter()
+                    .map(|(origin, idle)| (origin.to_string(), idle.len())),
+            )
+            .finish()
+    }
+}
