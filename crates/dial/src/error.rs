@@ -95,7 +95,8 @@ impl Error {
 fn what_to_do(error: &rustls::Error) -> Option<&'static str> {
     use rustls::{CertificateError as Certificate, Error as Tls};
     match error {
-        Tls::InvalidCertificate(Certificate::UnknownIssuer) => Some(
+        // A bad signature: another authority of the same name as a trusted one.
+        Tls::InvalidCertificate(Certificate::UnknownIssuer | Certificate::BadSignature) => Some(
             "its certificate comes from an authority that is not trusted here; if you trust it, \
              name its CA file in http.sslCAInfo or GIT_SSL_CAINFO",
         ),

@@ -13,8 +13,8 @@
 //!
 //! # Trust
 //! Root certificates are read at the first TLS handshake and never for `http`. Where the system keeps its roots as one PEM bundle
-//! (nearly every Unix), only that file is read: 150 roots take about 2 ms in a release build, against several times that for a
-//! directory of one file and two links a certificate. `SSL_CERT_FILE` and `SSL_CERT_DIR` are honoured. macOS and Windows have no such
+//! (nearly every Unix), only that file is read: Debian's 144 roots take 0.7 ms, against 3 ms for the directory of one file and two
+//! links for each certificate. `SSL_CERT_FILE` and `SSL_CERT_DIR` are honoured. macOS and Windows have no such
 //! file, so `rustls-native-certs` asks their stores. A platform verifier was not chosen: it would verify differently on each system
 //! and could not be told to trust *only* [`Settings::ca_file`], which replaces the system's roots as git's `http.sslCAInfo` does.
 //!

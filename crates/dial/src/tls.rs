@@ -178,13 +178,9 @@ impl Read for Tls {
                 }
             }
             self.receive()?;
-            // What was received may call for an answer (a key update).
-            match self.send() {
-                Err(err) if err.kind() != io::ErrorKind::WouldBlock && self.plaintext == 0 && !self.ended => {
-                    return Err(err);
-                }
-                _ => {}
-            }
+            // What was received may call for an answer (a key update). That it can't be sent is no reason not to read on: behind a
+            // broken write may lie the peer's explanation.
+            self.send().ok();
         }
     }
 }

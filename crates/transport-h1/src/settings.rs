@@ -9,8 +9,7 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// Connections kept between exchanges.
     pub pool: PoolSettings,
-    /// Bytes of body read and written at a time. Default: 128 KiB, eight TLS records; larger pieces measured no faster, smaller ones
-    /// pay in system calls.
+    /// Bytes of body read and written at a time, and the largest chunk. Default: 128 KiB, eight TLS records.
     pub buffer: usize,
 }
 

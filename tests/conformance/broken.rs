@@ -1,0 +1,163 @@
+//! Answers that are none, and how their failures are told.
+
+use std::{
+    io::{ErrorKind, Read},
+    thread::sleep,
+    time::Duration,
+};
+
+use rgit_testkit::scripted::{Gate, Server, Step};
+use rgit_transport::{Body, Stage};
+
+use crate::support::{CHUNKED, LAST_CHUNK, Mount, Options, chunk, endless, failed, get, plain, post, read};
+
+/// A server that answers each request with `bytes` and then does `last`.
+fn answering(bytes: impl Into<Vec<u8>>, last: Step) -> Server {
+    let bytes = bytes.into();
+    Server::start(move |_| vec![Step::ReadRequest, Step::write(bytes.clone()), last.clone()])
+}
+
+pub(crate) fn a_truncated_answer_is_an_unexpected_end(mount: &Mount) {
+    let chunks = [CHUNKED.as_bytes(), &chunk("hello")].concat();
+    for (bytes, body) in [
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello".to_vec(),
+            &b"hello"[..],
+        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n".to_vec(), b""),
+        (chunks.clone(), b"hello"),
+        ([&chunks[..], b"a\r\n01234"].concat(), b"hello01234"),
+        ([&chunks[..], b"0\r\n"].concat(), b"hello"),
+        ([&chunks[..], b"1"].concat(), b"hello"),
+    ] {
+        let server = answering(bytes, Step::Close);
+        let mut answer = plain(mount)
+            .exchange(get(&server.url("/")))
+            .expect("an answer")
+            .into_body();
+        let mut got = Vec::new();
+        let err = answer.read_to_end(&mut got).expect_err("it is cut");
+        assert_eq!((err.kind(), got.as_slice()), (ErrorKind::UnexpectedEof, body));
+        let again = answer
+            .read(&mut [0; 10])
+            .expect_err("a cut answer never becomes a whole one");
+        assert_eq!(again.kind(), ErrorKind::UnexpectedEof);
+    }
+    let server = answering([CHUNKED.as_bytes(), b"no size\r\n"].concat(), Step::Close);
+    let response = plain(mount).exchange(get(&server.url("/"))).expect("an answer");
+    assert_eq!(read(response).expect_err("no chunks").kind(), ErrorKind::InvalidData);
+}
+
+pub(crate) fn what_is_no_answer_fails_at_receiving(mount: &Mount) {
+    let header = |line: &str| format!("HTTP/1.1 200 OK\r\n{line}\r\n\r\n").into_bytes();
+    let hold = || Step::Open(Gate::new());
+    for (bytes, last) in [
+        (b"SSH-2.0-OpenSSH_9.6\r\n".to_vec(), hold()),
+        (b"220 smtp.example.org\r\n".to_vec(), hold()),
+        (b"<html>".to_vec(), hold()),
+        (b"HTTP/3.0 200 OK\r\n\r\n".to_vec(), hold()),
+        (b"HTTP/1.1 099 OK\r\n\r\n".to_vec(), hold()),
+        (
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n".to_vec(),
+            hold(),
+        ),
+        (header("no colon"), hold()),
+        (header("Content-Length: 1\r\nContent-Length: 2"), hold()),
+        (header("Content-Length: -1"), hold()),
+        (header("Transfer-Encoding: gzip"), hold()),
+        (header(&format!("X-Long: {}", "x".repeat(100_000))), hold()),
+        (header(&"X-Many: x\r\n".repeat(1000)), hold()),
+        (b"HTTP/1.1 200 OK\r\nContent-Len".to_vec(), Step::Close),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n".to_vec(), Step::Reset),
+    ] {
+        let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]).into_owned();
+        let server = answering(bytes, last);
+        for request in [
+            get(&server.url("/")),
+            post(&server.url("/"), Body::stream(None, endless(1000))),
+        ] {
+            let result = plain(mount).exchange(request);
+            assert_eq!(failed(result, &server.url("/")), Stage::Receive, "{shown}");
+        }
+    }
+}
+
+pub(crate) fn a_missing_answer_fails_at_waiting(mount: &Mount) {
+    for last in [Step::Close, Step::Reset, Step::HalfClose] {
+        let server = answering("", last);
+        let result = plain(mount).exchange(post(&server.url("/"), Body::stream(None, endless(1000))));
+        assert_eq!(result.as_ref().expect_err("no answer").sent(), 1000);
+        assert_eq!(failed(result, &server.url("/")), Stage::Wait);
+    }
+    // And at sending, where the body was not through.
+    for last in [Step::Close, Step::Reset, Step::HalfClose] {
+        let server = Server::start(move |_| vec![Step::ReadHead, Step::ReadBytes(2000), last.clone()]);
+        let result = plain(mount).exchange(post(&server.url("/"), Body::stream(None, endless(300_000_000))));
+        assert!((1..300_000_000).contains(&result.as_ref().expect_err("no answer").sent()));
+        assert_eq!(failed(result, &server.url("/")), Stage::Send);
+    }
+}
+
+pub(crate) fn silence_ends_after_the_idle_timeout(mount: &Mount) {
+    let transport = mount(Options::idle(100));
+    let silent = answering("", Step::Open(Gate::new()));
+    assert_eq!(
+        failed(transport.exchange(get(&silent.url("/"))), &silent.url("/")),
+        Stage::Wait
+    );
+    let stopped = answering("HTTP/1.1 200 OK\r\n", Step::Open(Gate::new()));
+    assert_eq!(
+        failed(transport.exchange(get(&stopped.url("/"))), &stopped.url("/")),
+        Stage::Receive
+    );
+    let unread = Server::start(|_| vec![Step::ReadHead]);
+    let result = transport.exchange(post(&unread.url("/"), Body::stream(None, endless(300_000_000))));
+    assert!(result.as_ref().expect_err("nobody reads").sent() > 0);
+    assert_eq!(failed(result, &unread.url("/")), Stage::Send);
+    let unfinished = answering(
+        "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello",
+        Step::Open(Gate::new()),
+    );
+    let mut answer = transport
+        .exchange(get(&unfinished.url("/")))
+        .expect("an answer")
+        .into_body();
+    let mut got = Vec::new();
+    let err = answer.read_to_end(&mut got).expect_err("it stops");
+    assert_eq!((err.kind(), got.as_slice()), (ErrorKind::TimedOut, &b"hello"[..]));
+}
+
+/// The pauses here are not for synchronisation: they are what is tested.
+pub(crate) fn steady_bytes_never_time_out(mount: &Mount) {
+    let gates: Vec<_> = (0..6).map(|_| Gate::new()).collect();
+    let script = gates.clone();
+    let server = Server::start(move |_| {
+        let mut steps = vec![Step::ReadRequest, Step::write(CHUNKED)];
+        for gate in &script {
+            steps.extend([Step::Wait(gate.clone()), Step::write(chunk("x"))]);
+        }
+        steps.push(Step::write(LAST_CHUNK));
+        steps
+    });
+    let response = mount(Options::idle(1000))
+        .exchange(get(&server.url("/")))
+        .expect("an answer");
+    let opener = std::thread::spawn(move || {
+        for gate in gates {
+            sleep(Duration::from_millis(250));
+            gate.open();
+        }
+    });
+    assert_eq!(
+        read(response).expect("more than the timeout, but never silent for so long"),
+        b"xxxxxx"
+    );
+    opener.join().expect("no panic");
+}
+
+pub(crate) fn an_unreachable_server_fails_at_dialling(mount: &Mount) {
+    let url = Server::start(|_| vec![]).url("/");
+    assert_eq!(failed(plain(mount).exchange(get(&url)), &url), Stage::Dial);
+    let url = "http://host.invalid:80/";
+    assert_eq!(failed(plain(mount).exchange(get(url)), url), Stage::Dial);
+}

@@ -1,0 +1,170 @@
+//! Promise 3: reading an answer to its end frees the connection; dropping it ends only that exchange.
+
+use std::io::Read;
+
+use http::{Method, Request};
+use rgit_testkit::scripted::{Gate, Server, Step};
+use rgit_transport::Body;
+
+use crate::support::{
+    CHUNKED, LAST_CHUNK, Mount, answer, chunk, echo, echo_step, get, ok, pattern, plain, post, read, text, wire,
+};
+
+pub(crate) fn an_answer_read_to_its_end_frees_its_connection(mount: &Mount) {
+    let server = Server::start(|_| {
+        vec![Step::serve(|request| match request.target() {
+            "/length" => ok("some text"),
+            "/chunked" => [CHUNKED.as_bytes(), &chunk("some text"), LAST_CHUNK.as_bytes()].concat(),
+            "/refused" => answer("401 Unauthorized", "no"),
+            "/head" => b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n".to_vec(),
+            "/unchanged" => b"HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\n\r\n".to_vec(),
+            _ => b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
+        })]
+    });
+    let transport = plain(mount);
+    let paths = ["/length", "/chunked", "/refused", "/head", "/nothing", "/unchanged"];
+    for (turn, path) in paths.iter().cycle().take(12).enumerate() {
+        let method = if *path == "/head" { Method::HEAD } else { Method::GET };
+        let request = Request::builder()
+            .method(method)
+            .uri(server.url(path))
+            .body(Body::Empty)
+            .expect("a request");
+        let response = transport.exchange(request).expect("an answer");
+        assert_eq!(wire(&response).reused, turn > 0, "{path}");
+        let bodiless = ["/head", "/nothing", "/unchanged"].contains(path);
+        assert_eq!(read(response).expect("its body").is_empty(), bodiless, "{path}");
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+pub(crate) fn the_last_byte_is_enough(mount: &Mount) {
+    let body = pattern(100_000);
+    let served = body.clone();
+    let server = Server::start(move |_| {
+        let served = served.clone();
+        vec![Step::serve(move |_| ok(&served))]
+    });
+    let transport = plain(mount);
+    for at_once in [1000, 50_000] {
+        let mut kept = Vec::new();
+        for _ in 0..3 {
+            let response = transport.exchange(get(&server.url("/"))).expect("an answer");
+            let (mut answer, mut got) = (response.into_body(), vec![0; body.len()]);
+            for piece in got.chunks_mut(at_once) {
+                answer.read_exact(piece).expect("a piece");
+            }
+            assert!(got == body);
+            // Neither read to the zero, nor dropped.
+            kept.push(answer);
+        }
+    }
+    assert_eq!(server.connections(), 1);
+    // An answer without a body needs no read at all.
+    let server = Server::start(|_| vec![Step::serve(|_| ok(""))]);
+    let kept: Vec<_> = (0..3)
+        .map(|_| transport.exchange(get(&server.url("/"))).expect("an answer"))
+        .collect();
+    assert_eq!((kept.len(), server.connections()), (3, 1));
+}
+
+pub(crate) fn dropping_an_answer_ends_only_that_exchange(mount: &Mount) {
+    let server = Server::start(|_| {
+        vec![Step::serve(|request| match request.target() {
+            "/large" => ok(vec![b'x'; 10_000_000]),
+            target => ok(target),
+        })]
+    });
+    let transport = plain(mount);
+    let mut other = transport
+        .exchange(get(&server.url("/other")))
+        .expect("an answer")
+        .into_body();
+    let mut dropped = transport
+        .exchange(get(&server.url("/large")))
+        .expect("an answer")
+        .into_body();
+    dropped.read_exact(&mut [0; 10]).expect("its start");
+    drop(dropped);
+    assert_eq!(text(&*transport, get(&server.url("/next"))), "/next");
+    let mut text = String::new();
+    other.read_to_string(&mut text).expect("its body");
+    assert_eq!(text, "/other");
+}
+
+pub(crate) fn connections_end_when_either_side_says_so(mount: &Mount) {
+    let server = Server::start(|_| {
+        vec![Step::serve(|request| match request.target() {
+            "/close" => answer("200 OK\r\nConnection: Close", "bye"),
+            target => ok(target),
+        })]
+    });
+    let transport = plain(mount);
+    let asked = || {
+        let request = Request::get(server.url("/asked")).header("connection", "close");
+        request.body(Body::Empty).expect("a request")
+    };
+    for (request, connections) in [
+        (get(&server.url("/a")), 1),
+        (get(&server.url("/close")), 1),
+        (get(&server.url("/b")), 2),
+        (asked(), 2),
+        (get(&server.url("/c")), 3),
+        (get(&server.url("/d")), 3),
+    ] {
+        text(&*transport, request);
+        assert_eq!(server.connections(), connections);
+    }
+}
+
+pub(crate) fn a_connection_that_the_server_closed_is_not_used(mount: &Mount) {
+    for refuses_politely in [false, true] {
+        let closed = [Gate::new(), Gate::new()];
+        let gates = closed.clone();
+        let server = Server::start(move |number| {
+            let Some(gate) = gates.get(number) else {
+                return vec![echo_step()];
+            };
+            let mut steps = vec![Step::ReadRequest, Step::write(ok("first"))];
+            if refuses_politely {
+                // As some servers do when a connection has been idle for too long.
+                steps.push(Step::write("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"));
+            }
+            steps.extend([Step::HalfClose, Step::Open(gate.clone())]);
+            steps
+        });
+        let transport = plain(mount);
+        // Two idle connections, both closed by the server.
+        let answers = [(); 2].map(|()| transport.exchange(get(&server.url("/first"))).expect("an answer"));
+        for answer in answers {
+            assert_eq!(read(answer).expect("its body"), b"first");
+        }
+        closed.iter().for_each(Gate::wait);
+        let body = pattern(1000);
+        let response = transport
+            .exchange(post(&server.url("/x"), Body::stream(None, &body[..])))
+            .expect("an answer");
+        let wire = wire(&response);
+        assert_eq!((wire.reused, wire.resent), (false, 0));
+        assert_eq!(read(response).expect("its body"), b"/x");
+        assert_eq!(text(&*transport, get(&server.url("/y"))), "/y");
+        assert_eq!(server.requests()[2][0].length, 1000);
+        assert_eq!(server.connections(), 3);
+    }
+}
+
+pub(crate) fn bytes_behind_an_answer_are_not_the_next_answer(mount: &Mount) {
+    let server = Server::start(|number| match number {
+        0 => vec![
+            Step::ReadRequest,
+            Step::write([ok("first"), ok("smuggled")].concat()),
+            echo_step(),
+        ],
+        _ => vec![echo_step()],
+    });
+    let transport = plain(mount);
+    assert_eq!(text(&*transport, get(&server.url("/"))), "first");
+    assert_eq!(text(&*transport, get(&server.url("/second"))), "/second");
+    let behaved = echo();
+    assert_eq!(text(&*transport, get(&behaved.url("/third"))), "/third");
+}
