@@ -1,0 +1,15 @@
+//! The set of objects to send. `commits` walks history down to what the remote has, `trees` compares each commit's tree with its
+//! parents', `boundary` looks for objects the remote has under other paths, `set` keeps the result.
+
+mod boundary;
+mod cache;
+mod commits;
+mod find;
+mod name_hash;
+mod read;
+mod set;
+mod trees;
+
+pub(crate) use cache::DecodeCache;
+pub(crate) use read::plain_handle;
+pub use set::{Base, Entry, ObjectSet};

@@ -1,0 +1,133 @@
+//! Reading objects for enumeration: strictly where an object is to be sent, leniently where it only tells what the remote has.
+
+use std::{rc::Rc, sync::Arc};
+
+use gix_hash::{ObjectId, oid};
+use gix_object::{FindHeader, Kind};
+use gix_odb::{Store, store};
+use gix_pack::Find;
+
+use super::cache::{DecodeCache, Generations};
+use crate::Error;
+
+/// Trees are read twice in a row, as the new side of one commit and the old side of its child.
+const TREE_CACHE: usize = 24 * 1024 * 1024;
+const DECODE_CACHE: usize = 16 * 1024 * 1024;
+
+pub(crate) struct ObjectReader {
+    /// Looks again for new packs when an object seems missing: a repack may be running.
+    strict: store::Handle<Arc<Store>>,
+    /// Doesn't: most of a large remote's tips are absent here, and each would list the pack directory anew.
+    lenient: store::Handle<Arc<Store>>,
+    decoded: DecodeCache,
+    trees: Generations<ObjectId, Rc<[u8]>>,
+    buffer: Vec<u8>,
+}
+
+/// A handle that sees objects as they are: `refs/replace` must not leak into a pack.
+pub(crate) fn plain_handle(store: &Arc<Store>) -> store::Handle<Arc<Store>> {
+    let mut handle = store.to_handle_arc();
+    handle.ignore_replacements = true;
+    handle
+}
+
+impl ObjectReader {
+    pub(crate) fn new(store: &Arc<Store>) -> Self {
+        let mut lenient = plain_handle(store);
+        lenient.refresh_never();
+        ObjectReader {
+            strict: plain_handle(store),
+            lenient,
+            decoded: DecodeCache::new(DECODE_CACHE),
+            trees: Generations::new(TREE_CACHE),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// The type of an object the remote names, `None` if it isn't here or can't be read.
+    pub(crate) fn kind_if_present(&self, id: &oid) -> Option<Kind> {
+        self.lenient.try_header(id).ok().flatten().map(|header| header.kind)
+    }
+
+    /// The type of an object that is to be sent.
+    pub(crate) fn kind(&self, id: &oid, role: &'static str) -> Result<Kind, Error> {
+        match self.strict.try_header(id) {
+            Ok(Some(header)) => Ok(header.kind),
+            Ok(None) => Err(Error::Missing {
+                id: id.to_owned(),
+                role,
+            }),
+            Err(error) => Err(Error::unreadable(id, error)),
+        }
+    }
+
+    /// The bytes of an object that is to be sent.
+    pub(crate) fn read(&mut self, id: &oid, expected: Kind, role: &'static str) -> Result<&[u8], Error> {
+        match self.strict.try_find_cached(id, &mut self.buffer, &mut self.decoded) {
+            Ok(Some((data, _))) if data.kind == expected => Ok(data.data),
+            Ok(Some((data, _))) => Err(Error::WrongKind {
+                id: id.to_owned(),
+                expected,
+                actual: data.kind,
+            }),
+            Ok(None) => Err(Error::Missing {
+                id: id.to_owned(),
+                role,
+            }),
+            Err(error) => Err(Error::unreadable(id, error)),
+        }
+    }
+
+    /// The bytes of an object that only tells what the remote has: where it can't be read, more is sent than needed.
+    pub(crate) fn read_if_present(&mut self, id: &oid, expected: Kind) -> Option<&[u8]> {
+        let (data, _) = self
+            .lenient
+            .try_find_cached(id, &mut self.buffer, &mut self.decoded)
+            .inspect_err(|error| tracing::debug!(%id, %error, "an object of the remote's can't be read here"))
+            .ok()
+            .flatten()?;
+        (data.kind == expected).then_some(data.data)
+    }
+
+    pub(crate) fn tree(&mut self, id: &oid) -> Result<Rc<[u8]>, Error> {
+        if let Some(tree) = self.known_tree(id) {
+            return Ok(tree);
+        }
+        let data: Rc<[u8]> = self.read(id, Kind::Tree, "tree")?.into();
+        self.trees.insert(id.to_owned(), data.clone(), data.len() + 96);
+        Ok(data)
+    }
+
+    pub(crate) fn tree_if_present(&mut self, id: &oid) -> Option<Rc<[u8]>> {
+        if let Some(tree) = self.known_tree(id) {
+            return Some(tree);
+        }
+        let data: Rc<[u8]> = self.read_if_present(id, Kind::Tree)?.into();
+        self.trees.insert(id.to_owned(), data.clone(), data.len() + 96);
+        Some(data)
+    }
+
+    fn known_tree(&mut self, id: &oid) -> Option<Rc<[u8]>> {
+        if id == id.kind().empty_tree() {
+            // Git takes the empty tree as existing everywhere, stored or not; as such it has no entries to look at.
+            return Some(Rc::from(&[][..]));
+        }
+        self.trees.find(&id.to_owned()).cloned()
+    }
+}
+
+/// The object an annotated tag points at, from its `object` line (git-mktag(1)).
+pub(crate) fn tag_target(id: &oid, tag: &[u8]) -> Result<ObjectId, Error> {
+    header_id(tag, b"object ")
+        .filter(|(target, _)| target.kind() == id.kind())
+        .map(|(target, _)| target)
+        .ok_or_else(|| Error::corrupt(id, "it has no `object` line, which a tag begins with"))
+}
+
+/// The id on a header line that begins with `name`, and what follows that line.
+pub(crate) fn header_id<'a>(data: &'a [u8], name: &[u8]) -> Option<(ObjectId, &'a [u8])> {
+    let data = data.strip_prefix(name)?;
+    let end = data.iter().position(|&byte| byte == b'\n')?;
+    let id = ObjectId::from_hex(data.get(..end)?).ok()?;
+    Some((id, data.get(end + 1..)?))
+}
