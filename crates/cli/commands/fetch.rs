@@ -1,0 +1,160 @@
+use std::num::NonZeroU32;
+
+use anyhow::{Context as _, Result, bail};
+use bstr::{BStr, BString, ByteSlice};
+use rgit_porcelain::{
+    fetch::{Depth, Options, fetch},
+    remote::Remote,
+};
+
+use crate::{
+    context::{Context, protocol_version},
+    exit::Outcome,
+    interrupt, ui,
+};
+
+/// Get objects and refs from another repository.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Fetch {
+    /// Fetch from every remote.
+    #[arg(long, conflicts_with_all = ["repository", "refspecs"])]
+    all: bool,
+    /// Delete tracking refs that are gone on the remote.
+    #[arg(short, long)]
+    prune: bool,
+    /// Fetch every tag.
+    #[arg(short, long)]
+    tags: bool,
+    /// Fetch no tags.
+    #[arg(short = 'n', long, conflicts_with = "tags")]
+    no_tags: bool,
+    #[command(flatten)]
+    depth: DepthArgs,
+    /// So many commits more than now.
+    #[arg(long, value_name = "N", conflicts_with = "depth")]
+    deepen: Option<u32>,
+    /// The whole history.
+    #[arg(long, conflicts_with_all = ["depth", "deepen"])]
+    unshallow: bool,
+    /// Let refs be replaced that are no ancestors.
+    #[arg(short, long)]
+    force: bool,
+    /// Only say what would be done.
+    #[arg(long)]
+    dry_run: bool,
+    /// A remote's name or a URL.
+    repository: Option<String>,
+    /// What to fetch, instead of what is configured.
+    refspecs: Vec<String>,
+}
+
+/// Options about the depth of history that clone and fetch share.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DepthArgs {
+    /// Only so many commits of each history.
+    #[arg(long, value_name = "N")]
+    depth: Option<NonZeroU32>,
+    /// Only commits after this time.
+    #[arg(long, value_name = "TIME", conflicts_with = "depth")]
+    shallow_since: Option<String>,
+    /// Nothing that is reachable from this branch or tag of the remote.
+    #[arg(long, value_name = "REF", conflicts_with_all = ["depth", "shallow_since"])]
+    shallow_exclude: Vec<String>,
+}
+
+impl DepthArgs {
+    pub(crate) fn depth(&self) -> Result<Depth> {
+        Ok(if let Some(commits) = self.depth {
+            Depth::Commits(commits)
+        } else if let Some(text) = &self.shallow_since {
+            let time = gix::date::parse(text, Some(gix::date::Zoned::now()))
+                .map_err(|_| anyhow::anyhow!("'{text}' is not a time that is understood here"))?;
+            Depth::Since(time.seconds)
+        } else if !self.shallow_exclude.is_empty() {
+            Depth::Exclude(self.shallow_exclude.iter().map(|name| name.as_str().into()).collect())
+        } else {
+            Depth::Unchanged
+        })
+    }
+}
+
+impl Fetch {
+    pub(crate) fn run(self, context: &Context) -> Result<Outcome> {
+        let repo = context.repository()?;
+        if self.unshallow && !repo.is_shallow()? {
+            bail!("--unshallow on a complete repository does not make sense");
+        }
+        let names = if self.all {
+            repo.remote_names()
+                .into_iter()
+                .map(|name| Some(BString::from(name.to_string())))
+                .collect()
+        } else {
+            vec![self.repository.as_deref().map(BString::from)]
+        };
+        let mut outcome = Outcome::Done;
+        for name in names {
+            if self.all
+                && let Some(name) = &name
+                && !context.ui.quiet
+            {
+                println!("Fetching {name}");
+            }
+            if self.one(context, &repo, name.as_ref().map(|name| name.as_bstr()))? == Outcome::Refused {
+                outcome = Outcome::Refused;
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn one(&self, context: &Context, repo: &gix::Repository, name: Option<&BStr>) -> Result<Outcome> {
+        let config = context.config(Some(repo))?;
+        let url = Remote::for_fetch(repo, name)?.fetch_url().to_owned();
+        let source = repo
+            .find_fetch_remote(name)
+            .map_err(|err| ui::error::chain(&err).context("cannot use this remote"))?;
+        let remote_name = source.name().map(|name| name.as_bstr().to_string());
+
+        let mut options = Options::default();
+        options.refspecs = self.refspecs.iter().map(|spec| spec.as_str().into()).collect();
+        options.tags = match (self.tags, self.no_tags) {
+            (true, _) => Some(gix::remote::fetch::Tags::All),
+            (_, true) => Some(gix::remote::fetch::Tags::None),
+            _ => None,
+        };
+        options.prune = self.prune || prune_configured(&config, remote_name.as_deref());
+        options.force = self.force;
+        options.dry_run = self.dry_run;
+        options.depth = match (self.deepen, self.unshallow) {
+            (Some(commits), _) => Depth::Deepen(commits),
+            (None, true) => Depth::Complete,
+            (None, false) => self.depth.depth()?,
+        };
+        options.protocol = protocol_version(&config);
+
+        let session = context.session(url.as_bstr(), &config)?;
+        let progress = ui::progress::Progress::new(&context.ui);
+        let result = fetch(
+            source,
+            session,
+            &options,
+            progress.handle(),
+            Some(ui::remote::fetch_listener(&context.ui)),
+            &interrupt::flag(),
+        );
+        progress.finish();
+        let fetched = result?;
+        ui::fetch::print(&fetched, repo, &context.ui).context("cannot write the result")?;
+        Ok(if fetched.has_rejected() {
+            Outcome::Refused
+        } else {
+            Outcome::Done
+        })
+    }
+}
+
+fn prune_configured(config: &gix::config::File, remote: Option<&str>) -> bool {
+    let own = remote.and_then(|name| config.boolean(format!("remote.{name}.prune").as_str()).ok().flatten());
+    own.or_else(|| config.boolean("fetch.prune").ok().flatten())
+        .unwrap_or(false)
+}

@@ -1,0 +1,152 @@
+//! What every command needs: the repository, its configuration, a session with a URL.
+
+use std::{ffi::OsString, path::PathBuf, sync::Arc};
+
+use anyhow::{Context as _, Result};
+use bstr::{BStr, BString, ByteSlice};
+use rgit_porcelain::config::HttpConfig;
+use rgit_smart_http::{GitCredentials, Session};
+use rgit_transport::Transport;
+use rgit_transport_auto::{Choice, Name};
+
+use crate::{args::Global, ui};
+
+/// The options that hold for the whole run.
+pub(crate) struct Context {
+    pub(crate) ui: ui::Settings,
+    overrides: Vec<BString>,
+    git_dir: Option<PathBuf>,
+    transport: Option<Name>,
+}
+
+impl Context {
+    pub(crate) fn new(global: &Global) -> Result<Self> {
+        for directory in &global.directory {
+            std::env::set_current_dir(directory)
+                .with_context(|| format!("cannot change to '{}'", directory.display()))?;
+        }
+        let transport = global.transport.as_deref().map(str::parse).transpose()?;
+        Ok(Context {
+            ui: ui::Settings::new(global),
+            overrides: global.config.iter().map(|setting| override_of(setting)).collect(),
+            git_dir: global.git_dir.clone(),
+            transport,
+        })
+    }
+
+    /// `-c` settings as gix takes them.
+    pub(crate) fn overrides(&self) -> &[BString] {
+        &self.overrides
+    }
+
+    /// The repository of `--git-dir`, the environment, or the current directory.
+    pub(crate) fn repository(&self) -> Result<gix::Repository> {
+        let mut repo = self.find_repository()?;
+        // Reflogs name a committer; without a configured one git's own fallback is as good.
+        repo.committer_or_set_generic_fallback()?;
+        Ok(repo)
+    }
+
+    /// As [`repository`](Self::repository), for commands that work without one.
+    pub(crate) fn repository_if_any(&self) -> Result<Option<gix::Repository>> {
+        if self.git_dir.is_some() || std::env::var_os("GIT_DIR").is_some() {
+            return self.repository().map(Some);
+        }
+        Ok(self.find_repository().ok())
+    }
+
+    fn find_repository(&self) -> Result<gix::Repository> {
+        let options = self.open_options();
+        if let Some(directory) = &self.git_dir {
+            return gix::open_opts(directory, options)
+                .map_err(|err| ui::error::chain(&err).context(not_a_repository(directory)));
+        }
+        let trust = gix::sec::trust::Mapping {
+            full: options.clone(),
+            reduced: options,
+        };
+        let here = std::env::current_dir().context("cannot find the current directory")?;
+        gix::ThreadSafeRepository::discover_with_environment_overrides_opts(&here, Default::default(), trust)
+            .map(Into::into)
+            .map_err(|err| {
+                ui::error::chain(&err).context("not a git repository (or any of the parent directories): .git")
+            })
+    }
+
+    fn open_options(&self) -> gix::open::Options {
+        gix::open::Options::default().cli_overrides(self.overrides.iter().cloned())
+    }
+
+    /// The configuration of `repo`, or what holds without a repository.
+    pub(crate) fn config(&self, repo: Option<&gix::Repository>) -> Result<gix::config::File> {
+        match repo {
+            Some(repo) => Ok(repo.config_snapshot().plumbing().clone()),
+            None => gix::config(None, &self.open_options())
+                .map_err(|err| ui::error::chain(&err).context("cannot read git's configuration")),
+        }
+    }
+
+    /// A session with `url` over the chosen transport, with the settings that hold for that URL.
+    pub(crate) fn session(&self, url: &BStr, config: &gix::config::File) -> Result<Session> {
+        let environment = |name: &str| -> Option<OsString> { std::env::var_os(name) };
+        let http = HttpConfig::read(config, url, &environment)?;
+        let transport = self.transport(&http, config)?;
+        let options = http.session_options(&rgit_smart_http::Options::default().agent);
+        let credentials = self
+            .credential_overrides()
+            .into_iter()
+            .fold(GitCredentials::new(), |credentials, (key, value)| {
+                credentials.config(key, value)
+            });
+        let url = url
+            .to_str()
+            .context("the remote's URL is not UTF-8, so it can't be an HTTP URL")?;
+        Ok(Session::new(transport, url, options, Box::new(credentials))?)
+    }
+
+    fn transport(&self, http: &HttpConfig, config: &gix::config::File) -> Result<Arc<dyn Transport>> {
+        let mut choice = Choice::default();
+        choice.name = match self.transport {
+            Some(name) => name,
+            None => match config.string("rgit.transport") {
+                Some(name) => name
+                    .to_str_lossy()
+                    .parse()
+                    .context("in the configuration key rgit.transport")?,
+                None => Name::Auto,
+            },
+        };
+        choice.ca_file.clone_from(&http.ssl_ca_info);
+        choice.insecure = !http.ssl_verify;
+        Ok(rgit_transport_auto::choose(&choice)?)
+    }
+
+    /// `git credential` reads the configuration itself; what was given by `-c` it must be told.
+    fn credential_overrides(&self) -> Vec<(String, String)> {
+        self.overrides
+            .iter()
+            .filter_map(|setting| {
+                let setting = setting.to_str().ok()?;
+                let (key, value) = setting.split_once('=').unwrap_or((setting, "true"));
+                let section = key.split('.').next().unwrap_or_default();
+                let wanted = section.eq_ignore_ascii_case("credential") || key.eq_ignore_ascii_case("core.askpass");
+                wanted.then(|| (key.to_owned(), value.to_owned()))
+            })
+            .collect()
+    }
+}
+
+fn override_of(setting: &str) -> BString {
+    setting.into()
+}
+
+fn not_a_repository(directory: &std::path::Path) -> String {
+    format!("not a git repository: '{}'", directory.display())
+}
+
+/// Which version of the protocol to ask for (`protocol.version`).
+pub(crate) fn protocol_version(config: &gix::config::File) -> Option<u8> {
+    config
+        .string("protocol.version")
+        .and_then(|version| version.to_str().ok()?.parse().ok())
+}

@@ -1,0 +1,68 @@
+//! What the user sees: progress, the remote's words, one line a ref, errors.
+
+pub(crate) mod error;
+pub(crate) mod fetch;
+pub(crate) mod progress;
+pub(crate) mod push;
+pub(crate) mod remote;
+pub(crate) mod trace;
+
+use std::io::IsTerminal;
+
+use crate::args::{Color, Global};
+
+/// How much to show, and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
+    pub(crate) quiet: bool,
+    pub(crate) verbose: u8,
+    pub(crate) progress: bool,
+    pub(crate) color: bool,
+}
+
+impl Settings {
+    pub(crate) fn new(global: &Global) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        Settings {
+            quiet: global.quiet,
+            verbose: global.verbose,
+            progress: global.progress || (terminal && !global.quiet && !global.no_progress),
+            color: match global.color {
+                Color::Always => true,
+                Color::Never => false,
+                Color::Auto => terminal && std::env::var_os("NO_COLOR").is_none(),
+            },
+        }
+    }
+
+    /// `text` in red where colours are wanted.
+    pub(crate) fn red(&self, text: &str) -> String {
+        if self.color {
+            format!("\u{1b}[31m{text}\u{1b}[m")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// How packs are made, as `pack.threads`, `pack.compression` and `core.compression` say.
+pub(crate) fn pack_options(config: &gix::config::File) -> anyhow::Result<rgit_porcelain::PackOptions> {
+    use anyhow::Context as _;
+    let number = |key: &str| -> anyhow::Result<Option<i64>> {
+        config
+            .integer(key)
+            .with_context(|| format!("the configuration key {key} holds no number"))
+    };
+    let mut options = rgit_porcelain::PackOptions::default();
+    // 0 means as many as there are cores (git-config, "pack.threads").
+    options.threads = number("pack.threads")?
+        .and_then(|threads| usize::try_from(threads).ok())
+        .filter(|threads| *threads > 0);
+    if let Some(level) = number("pack.compression")?.or(number("core.compression")?) {
+        options.compression = i32::try_from(level)
+            .ok()
+            .filter(|level| (-1..=9).contains(level))
+            .with_context(|| format!("bad zlib compression level {level}: use -1 to 9"))?;
+    }
+    Ok(options)
+}

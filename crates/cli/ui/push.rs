@@ -1,0 +1,144 @@
+//! `git push`'s report: `To URL` and one line a ref, on standard error for people, on standard output for scripts.
+
+use std::io::{self, Write};
+
+use rgit_porcelain::push::{
+    Error, PushOutcome, Status,
+    summary::{self, Abbreviation},
+};
+use rgit_smart_http::mask_control;
+
+use super::Settings;
+
+/// The form for people. Refs that are up to date show only when asked for more.
+pub(crate) fn human(
+    out: &mut dyn Write,
+    repo: &gix::Repository,
+    url: &str,
+    outcome: &PushOutcome,
+    settings: &Settings,
+) -> io::Result<()> {
+    if settings.quiet && outcome.is_success() {
+        return Ok(());
+    }
+    let abbreviation = Abbreviation::new(repo);
+    let width = summary::width(outcome, &abbreviation);
+    let mut headed = false;
+    for result in outcome.in_order(settings.verbose > 0) {
+        if !headed {
+            writeln!(out, "To {url}")?;
+            headed = true;
+        }
+        for line in summary::lines(result, &abbreviation) {
+            let refused = line.flag == '!';
+            let text = line.human(width);
+            if refused && settings.color {
+                writeln!(out, "{}", settings.red(&text.to_string()))?;
+            } else {
+                out.write_all(&text)?;
+                out.write_all(b"\n")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The form for scripts: tab-separated, full names, and `Done` where nothing was refused.
+pub(crate) fn porcelain(
+    out: &mut dyn Write,
+    repo: &gix::Repository,
+    url: &str,
+    outcome: &PushOutcome,
+) -> io::Result<()> {
+    let abbreviation = Abbreviation::new(repo);
+    let mut headed = false;
+    for result in outcome.in_order(true) {
+        if !headed {
+            writeln!(out, "To {url}")?;
+            headed = true;
+        }
+        for line in summary::lines(result, &abbreviation) {
+            out.write_all(&line.porcelain())?;
+            out.write_all(b"\n")?;
+        }
+    }
+    if outcome.is_success() {
+        writeln!(out, "Done")?;
+    }
+    out.flush()
+}
+
+/// What stands behind the lines: that all was there already, why the pack wasn't taken, what could not be recorded, what to do.
+pub(crate) fn aftermath(
+    repo: &gix::Repository,
+    url: &str,
+    outcome: &PushOutcome,
+    settings: &Settings,
+) -> io::Result<()> {
+    let mut err = io::stderr().lock();
+    if let Err(reason) = &outcome.unpack {
+        writeln!(err, "error: remote unpack failed: {}", mask_control(reason))?;
+    }
+    for (name, why) in &outcome.untracked {
+        writeln!(err, "error: cannot move {name}: {why}")?;
+    }
+    if let Some(why) = &outcome.unrecorded {
+        writeln!(err, "error: cannot record the upstream branch: {why}")?;
+    }
+    if !settings.quiet {
+        for upstream in &outcome.upstreams {
+            let verb = if outcome.dry_run {
+                "Would set upstream of"
+            } else {
+                "branch"
+            };
+            let (branch, short) = (&upstream.branch, upstream.merge_short());
+            if outcome.dry_run {
+                println!("{verb} '{branch}' to '{short}' of '{}'", upstream.remote);
+            } else {
+                println!("{verb} '{branch}' set up to track '{}/{short}'.", upstream.remote);
+            }
+        }
+    }
+    if outcome.is_success() {
+        if outcome.is_up_to_date()
+            && !settings.quiet
+            && outcome.refs.iter().all(|found| found.status == Status::UpToDate)
+        {
+            writeln!(err, "Everything up-to-date")?;
+        }
+        return Ok(());
+    }
+    writeln!(
+        err,
+        "{}",
+        settings.red(&format!("error: failed to push some refs to '{url}'"))
+    )?;
+    for line in summary::advice(repo, outcome).into_iter().flat_map(str::lines) {
+        writeln!(err, "hint: {line}")?;
+    }
+    Ok(())
+}
+
+/// A push that ended before anything was sent, in a way that git counts as refused.
+pub(crate) fn refusal(err: &Error, url: &str) {
+    match err {
+        Error::Unmatched(complaints) => {
+            for complaint in complaints {
+                eprintln!("error: {}", mask_lines(&complaint.text));
+                for line in complaint.hint.iter().flat_map(|hint| hint.lines()) {
+                    eprintln!("hint: {}", mask_control(line.as_bytes()));
+                }
+            }
+        }
+        other => eprintln!("error: {}", mask_lines(&other.to_string())),
+    }
+    eprintln!("error: failed to push some refs to '{url}'");
+}
+
+fn mask_lines(text: &str) -> String {
+    text.lines()
+        .map(|line| mask_control(line.as_bytes()))
+        .collect::<Vec<_>>()
+        .join("\n")
+}

@@ -1,0 +1,409 @@
+//! Any rgit transport under plain gix: a [`Session`] spoken to as `gix_transport`'s blocking [`Transport`].
+//!
+//! Owns the translation between gix's request writer and one POST, and nothing else: redirects, credentials and framing are the
+//! session's, negotiation and pack reception are gix's. Hand it to `gix::Remote::to_connection_with_transport`; `examples/fetch.rs`
+//! shows the whole of it.
+//!
+//! gix reports transport failures wrapped in errors of its own. The session's error is therefore also left in a [`Failure`] slot,
+//! where a caller finds the sentence that says what to do.
+
+mod messages;
+
+use std::{
+    any::Any,
+    borrow::Cow,
+    io::{self, Read, Write},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use bstr::{BStr, BString, ByteSlice};
+use gix::protocol::transport::packetline::{PacketLineRef, blocking_io::StreamingPeekableIter};
+use gix::protocol::transport::{
+    Protocol, Service,
+    client::{
+        self, MessageKind, TransportWithoutIO, WriteMode,
+        blocking_io::{RequestWriter, SetServiceResponse, Transport},
+        capabilities::blocking_recv::Handshake,
+    },
+};
+use rgit_smart_http::{Error as SessionError, Session};
+use rgit_transport::Body;
+
+use messages::{Listener, Overheard};
+
+pub use messages::RemoteMessages;
+
+/// How much of an unread answer is drained so that its connection can serve the next request. gix stops at the last flush packet;
+/// what may follow is the end of the chunked framing, not content.
+const DRAIN_LIMIT: u64 = 64 * 1024;
+
+/// How an `ls-refs` request begins (gitprotocol-v2, "ls-refs").
+const LS_REFS: &[u8] = b"command=ls-refs";
+
+/// A [`Session`] as a gix transport. See the module's page.
+pub struct Bridge {
+    session: Arc<Mutex<Session>>,
+    failure: Failure,
+    url: BString,
+    wanted: Protocol,
+    spoken: Protocol,
+    service: Option<Service>,
+    prefetched: Option<Vec<u8>>,
+    recording: Option<Recording>,
+    listener: Listener,
+    lines: Option<StreamingPeekableIter<Source>>,
+}
+
+/// The answer to an `ls-refs` request: while it is recorded, and once it is there to be given again.
+#[derive(Clone)]
+enum Recording {
+    Running(Arc<Mutex<Vec<u8>>>),
+    Done(Vec<u8>),
+}
+
+/// What a clone must know before it makes a repository.
+pub(crate) struct Listing {
+    /// The hash that names the remote's objects.
+    pub(crate) object_hash: gix::hash::Kind,
+    /// Its refs, where they were asked for.
+    pub(crate) refs: Vec<gix::protocol::handshake::Ref>,
+}
+
+/// Where a [`Bridge`] leaves the session's error before it hands gix a wrapped copy of the message.
+#[derive(Debug, Clone, Default)]
+pub struct Failure(Arc<Mutex<Option<SessionError>>>);
+
+impl Failure {
+    /// The error of the exchange that failed, once.
+    pub fn take(&self) -> Option<SessionError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn keep(&self, err: SessionError) -> io::Error {
+        let shown = io::Error::other(ShownError(err.to_string()));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(err);
+        shown
+    }
+}
+
+/// The message of a session's error, whose original lies in [`Failure`].
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct ShownError(String);
+
+impl Bridge {
+    /// Speak to the repository of `session`, asking for protocol version 2 (servers that don't know it answer as they can).
+    pub fn new(session: Session) -> Self {
+        let url = session.url().into();
+        Bridge {
+            session: Arc::new(Mutex::new(session)),
+            failure: Failure::default(),
+            url,
+            wanted: Protocol::V2,
+            spoken: Protocol::V0,
+            service: None,
+            prefetched: None,
+            recording: None,
+            listener: Listener::default(),
+            lines: None,
+        }
+    }
+
+    /// Ask for `version` instead (`protocol.version`); a server may still answer with a lower one.
+    pub fn with_protocol(mut self, version: Protocol) -> Self {
+        self.wanted = version;
+        self
+    }
+
+    /// Tell `messages` what the remote says on side band 2 while it prepares a pack.
+    pub fn with_remote_messages(mut self, messages: RemoteMessages) -> Self {
+        self.listener = Listener(Some(Arc::new(Mutex::new(messages))));
+        self
+    }
+
+    /// Where the session's error is found after gix reported a failure.
+    pub fn failure(&self) -> Failure {
+        self.failure.clone()
+    }
+
+    /// Learn the object format from the `advertisement` of a discovery already made, and the refs of branches and tags when `refs`
+    /// is set. What the server said is kept and answers gix's own handshake and listing, so that no request is made twice.
+    pub(crate) fn listing(&mut self, advertisement: Vec<u8>, refs: bool) -> gix::error::Result<Listing> {
+        use gix::protocol::{LsRefsCommand, handshake, ls_refs::RefPrefixes};
+        self.prefetched = Some(advertisement.clone());
+        let discard = &mut gix::progress::Discard;
+        let shaken = handshake(&mut *self, Service::UploadPack, |_| Ok(None), Vec::new(), discard)?;
+        self.prefetched = Some(advertisement);
+        let object_hash = match shaken
+            .capabilities
+            .capability("object-format")
+            .and_then(|format| format.value())
+        {
+            // A server that doesn't say uses SHA-1 (gitprotocol-capabilities, "object-format").
+            None => gix::hash::Kind::Sha1,
+            Some(name) => name.to_str_lossy().parse().map_err(|_| {
+                gix::error::message!(
+                    "the server names objects by '{}', which is not known here",
+                    name.as_bstr()
+                )
+            })?,
+        };
+        let refs = match (refs, shaken.refs) {
+            (false, _) => Vec::new(),
+            (true, Some(refs)) => refs,
+            (true, None) => {
+                let answer = Arc::new(Mutex::new(Vec::new()));
+                self.recording = Some(Recording::Running(Arc::clone(&answer)));
+                let mut prefixes = RefPrefixes::new();
+                prefixes.extend(["HEAD", "refs/heads/", "refs/tags/"].map(BString::from));
+                let refs = LsRefsCommand::new(Some(prefixes), &shaken.capabilities, crate::ls_remote::agent())
+                    .invoke_blocking(&mut *self, discard, false)?;
+                let answer = std::mem::take(&mut *answer.lock().unwrap_or_else(PoisonError::into_inner));
+                self.recording = Some(Recording::Done(answer));
+                refs
+            }
+        };
+        Ok(Listing { object_hash, refs })
+    }
+
+    /// The value of the `git-protocol` header for `version` (gitprotocol-v2, "Initial Client Request").
+    pub(crate) fn protocol_header(version: Protocol) -> Option<&'static str> {
+        match version {
+            Protocol::V0 => None,
+            Protocol::V1 => Some("version=1"),
+            Protocol::V2 => Some("version=2"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Bridge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bridge")
+            .field("url", &self.url)
+            .field("wanted", &self.wanted)
+            .finish_non_exhaustive()
+    }
+}
+
+fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
+    // A panic elsewhere leaves a session that is still able to make requests; its next answer tells.
+    session.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn session_service(service: Service) -> rgit_smart_http::Service {
+    match service {
+        Service::UploadPack => rgit_smart_http::Service::UploadPack,
+        Service::ReceivePack => rgit_smart_http::Service::ReceivePack,
+    }
+}
+
+impl TransportWithoutIO for Bridge {
+    fn to_url(&self) -> Cow<'_, BStr> {
+        Cow::Borrowed(self.url.as_bstr())
+    }
+
+    fn connection_persists_across_multiple_requests(&self) -> bool {
+        // Smart HTTP is stateless: each request repeats what it needs (gitprotocol-http).
+        false
+    }
+
+    fn configure(&mut self, _config: &dyn Any) -> gix::error::Result {
+        Ok(())
+    }
+}
+
+impl Transport for Bridge {
+    fn handshake<'a>(
+        &mut self,
+        service: Service,
+        extra_parameters: &'a [(&'a str, Option<&'a str>)],
+    ) -> Result<SetServiceResponse<'_>, client::Error> {
+        let source = match self.prefetched.take() {
+            Some(bytes) => Source::Reading(Box::new(io::Cursor::new(bytes))),
+            None => {
+                let header = header_with(self.wanted, extra_parameters);
+                let discovery = lock(&self.session)
+                    .discover(session_service(service), header.as_deref())
+                    .map_err(|err| client::Error::Io(self.failure.keep(err)))?;
+                Source::Reading(Box::new(discovery))
+            }
+        };
+        self.service = Some(service);
+        let lines = self
+            .lines
+            .insert(StreamingPeekableIter::new(source, &[PacketLineRef::Flush], false));
+
+        // Smart HTTP may announce the service first, followed by a flush (gitprotocol-http, "Smart Server Response").
+        let first = lines
+            .peek_line()
+            .ok_or(client::Error::ExpectedLine("capabilities, version or service"))???;
+        let first = first.as_text().ok_or(client::Error::ExpectedLine("text"))?;
+        if first.as_bstr().starts_with(b"# service=") {
+            lines.as_read().read_to_end(&mut Vec::new())?;
+        }
+        let Handshake {
+            capabilities,
+            refs,
+            protocol,
+        } = Handshake::from_lines_with_version_detection(lines)?;
+        self.spoken = protocol;
+        Ok(SetServiceResponse {
+            actual_protocol: protocol,
+            capabilities,
+            refs,
+        })
+    }
+
+    fn request(
+        &mut self,
+        write_mode: WriteMode,
+        on_into_read: MessageKind,
+        trace: bool,
+    ) -> Result<RequestWriter<'_>, client::Error> {
+        let service = self.service.ok_or(client::Error::MissingHandshake)?;
+        let lines = self.lines.as_mut().ok_or(client::Error::MissingHandshake)?;
+        let mut previous = lines.replace(Source::Spent);
+        io::copy(&mut (&mut previous).take(DRAIN_LIMIT), &mut io::sink())?;
+        drop(previous);
+
+        let request = Arc::new(Mutex::new(Vec::new()));
+        lines.replace(Source::Unsent {
+            request: Arc::clone(&request),
+            session: Arc::clone(&self.session),
+            failure: self.failure.clone(),
+            service: session_service(service),
+            protocol: (self.spoken == Protocol::V2).then_some("version=2"),
+            recording: self.recording.clone(),
+        });
+        Ok(RequestWriter::new_from_bufread(
+            RequestBuffer(request),
+            Box::new(Overheard {
+                inner: lines.as_read_without_sidebands(),
+                listener: self.listener.clone(),
+            }),
+            write_mode,
+            on_into_read,
+            trace,
+        ))
+    }
+}
+
+fn header_with(version: Protocol, extra: &[(&str, Option<&str>)]) -> Option<String> {
+    let mut header = Bridge::protocol_header(version).unwrap_or_default().to_owned();
+    for (key, value) in extra {
+        if !header.is_empty() {
+            header.push(':');
+        }
+        header.push_str(key);
+        if let Some(value) = value {
+            header.push('=');
+            header.push_str(value);
+        }
+    }
+    (!header.is_empty()).then_some(header)
+}
+
+/// What gix writes before it starts to read. Fetch requests are wants and haves: small, and needed whole for a replay after a 401.
+struct RequestBuffer(Arc<Mutex<Vec<u8>>>);
+
+impl Write for RequestBuffer {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend_from_slice(buf);
+        Ok(buf.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Where packet lines come from. The POST is made by the first read, when the request is complete.
+enum Source {
+    Reading(Box<dyn Read + Send>),
+    Unsent {
+        request: Arc<Mutex<Vec<u8>>>,
+        session: Arc<Mutex<Session>>,
+        failure: Failure,
+        service: rgit_smart_http::Service,
+        protocol: Option<&'static str>,
+        recording: Option<Recording>,
+    },
+    Spent,
+}
+
+impl Read for Source {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if let Source::Unsent { .. } = self {
+            let Source::Unsent {
+                request,
+                session,
+                failure,
+                service,
+                protocol,
+                recording,
+            } = std::mem::replace(self, Source::Spent)
+            else {
+                return Ok(0);
+            };
+            let body = std::mem::take(&mut *request.lock().unwrap_or_else(PoisonError::into_inner));
+            if body.is_empty() {
+                // Drained before anything was asked, so there is nothing to read either.
+                return Ok(0);
+            }
+            *self = match recording {
+                Some(Recording::Done(answer)) if body.find(LS_REFS).is_some() => {
+                    Source::Reading(Box::new(io::Cursor::new(answer)))
+                }
+                recording => {
+                    let reply = lock(&session)
+                        .post(service, protocol, Body::full(body))
+                        .map_err(|err| failure.keep(err))?;
+                    match recording {
+                        Some(Recording::Running(copy)) => Source::Reading(Box::new(Tee { reply, copy })),
+                        _ => Source::Reading(Box::new(reply)),
+                    }
+                }
+            };
+        }
+        match self {
+            Source::Reading(reader) => reader.read(buf),
+            _ => Ok(0),
+        }
+    }
+}
+
+/// An answer that is remembered while it is read.
+struct Tee<R> {
+    reply: R,
+    copy: Arc<Mutex<Vec<u8>>>,
+}
+
+impl<R: Read> Read for Tee<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.reply.read(buf)?;
+        self.copy
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend_from_slice(&buf[..read]);
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extra_parameters_join_the_version_by_colons() {
+        assert_eq!(header_with(Protocol::V2, &[]).as_deref(), Some("version=2"));
+        assert_eq!(
+            header_with(Protocol::V2, &[("a", None), ("b", Some("c"))]).as_deref(),
+            Some("version=2:a:b=c")
+        );
+        assert_eq!(header_with(Protocol::V0, &[]), None);
+        assert_eq!(header_with(Protocol::V0, &[("a", Some("b"))]).as_deref(), Some("a=b"));
+    }
+}
