@@ -1,7 +1,9 @@
 //! Progress on a terminal, in git's words: `Receiving objects:  45% (450/1000), 3.20 MiB | 1.50 MiB/s`.
 //!
-//! The rooms below report to a `prodash` tree by atomic counters; a thread here looks at it a few times a second and redraws one
-//! line. Where nothing is shown there is no thread, and the tree costs next to nothing.
+//! The rooms below report by atomic counters ([`stage`]); a thread here looks at them a few times a second and redraws one line. Where
+//! nothing is shown there is no thread, and counting costs next to nothing.
+
+mod stage;
 
 use std::{
     collections::HashSet,
@@ -14,37 +16,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-use prodash::{
-    progress::Task,
-    tree::{Item, Root},
-};
-
 use super::Settings;
+pub(crate) use stage::Stage;
+use stage::{Seen, Stages};
 
 /// Redrawing more often than this is not seen.
 const PERIOD: Duration = Duration::from_millis(200);
 
 /// The progress of one command.
 pub(crate) struct Progress {
-    root: Arc<Root>,
+    stages: Arc<Stages>,
     drawing: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Progress {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let root: Arc<Root> = prodash::tree::root::Options {
-            message_buffer_capacity: 20,
-            ..Default::default()
-        }
-        .into();
+        let stages = Arc::new(Stages::default());
         let drawing = settings.progress.then(|| {
             let (stop, stopped) = channel::<()>();
-            let root = Arc::clone(&root);
+            let stages = Arc::clone(&stages);
             let thread = std::thread::spawn(move || {
                 let mut lines = Lines::new(std::io::stderr());
                 loop {
                     let last = !matches!(stopped.recv_timeout(PERIOD), Err(RecvTimeoutError::Timeout));
-                    lines.draw(&root, last);
+                    lines.draw(&stages.seen(), last);
                     if last {
                         break;
                     }
@@ -52,12 +47,12 @@ impl Progress {
             });
             (stop, thread)
         });
-        Progress { root, drawing }
+        Progress { stages, drawing }
     }
 
     /// Where the work reports to.
-    pub(crate) fn handle(&self) -> Item {
-        self.root.add_child("rgit")
+    pub(crate) fn handle(&self) -> Stage {
+        Stage::top(Arc::clone(&self.stages))
     }
 
     /// Draw the last state and stop.
@@ -80,8 +75,8 @@ impl Drop for Progress {
 }
 
 /// What git calls a stage, by the name or id that the rooms below and gix give it.
-fn title(task: &Task) -> Option<&'static str> {
-    Some(match (&task.id, task.name.as_str()) {
+fn title(seen: &Seen) -> Option<&'static str> {
+    Some(match (&seen.id, seen.name.as_str()) {
         (_, "Counting objects") => "Counting objects",
         (_, "Compressing objects") => "Compressing objects",
         (_, "Writing objects") => "Writing objects",
@@ -91,7 +86,7 @@ fn title(task: &Task) -> Option<&'static str> {
     })
 }
 
-/// The bytes that go with a stage are counted in a task of their own: gix's when a pack is received, the push room's when one is sent.
+/// The bytes that go with a stage are counted in one of their own: gix's when a pack is received, the push room's when one is sent.
 const BYTES: [[u8; 4]; 2] = [*b"BWRB", *b"RGPB"];
 
 struct Lines<W> {
@@ -111,33 +106,28 @@ impl<W: Write> Lines<W> {
         }
     }
 
-    fn draw(&mut self, root: &Root, last: bool) {
-        let mut tasks = Vec::new();
-        root.sorted_snapshot(&mut tasks);
-        let bytes = tasks
+    fn draw(&mut self, stages: &[Seen], last: bool) {
+        let bytes = stages
             .iter()
-            .find(|(_, task)| BYTES.contains(&task.id))
-            .and_then(|(_, task)| task.progress.as_ref())
-            .map(|value| value.step.load(std::sync::atomic::Ordering::Relaxed) as u64);
-        let mut stages: Vec<(&'static str, usize, Option<usize>)> = Vec::new();
-        for (_, task) in &tasks {
-            let (Some(title), Some(value)) = (title(task), task.progress.as_ref()) else {
-                continue;
-            };
-            let step = value.step.load(std::sync::atomic::Ordering::Relaxed);
-            stages.push((title, step, value.done_at.filter(|total| *total > 0)));
-        }
-        let count = stages.len();
-        for (index, (title, step, total)) in stages.into_iter().enumerate() {
-            if self.finished.contains(title) || step == 0 {
+            .find(|seen| BYTES.contains(&seen.id))
+            .map(|seen| seen.step as u64);
+        for seen in stages {
+            let Some(title) = title(seen) else { continue };
+            if self.finished.contains(title) || seen.step == 0 {
                 continue;
             }
-            let done = total.is_some_and(|total| step >= total) || last || (total.is_none() && index + 1 < count);
-            self.line(title, step, total, bytes, done);
+            let total = seen.total.filter(|total| *total > 0);
+            let done = last || seen.ended || total.is_some_and(|total| seen.step >= total);
+            self.line(title, seen.step, total, bytes, done);
+            if !done {
+                // One line is redrawn at a time: the first that isn't finished.
+                break;
+            }
         }
         if last && self.open.take().is_some() {
             let _ = self.out.write_all(b"\n");
         }
+        // Nothing can be done for a terminal that is gone; the work goes on.
         let _ = self.out.flush();
     }
 
@@ -181,27 +171,29 @@ fn size(bytes: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use gix::progress::{Count as _, NestedProgress as _, Progress as _};
+
     use super::*;
 
     #[test]
     fn stages_are_drawn_in_gits_words_and_end_once() {
-        let root: Arc<Root> = prodash::tree::root::Options::default().into();
-        let mut top = root.add_child("rgit");
-        let counting = top.add_child("Counting objects");
+        let stages = Arc::new(Stages::default());
+        let mut top = Stage::top(Arc::clone(&stages));
+        let mut counting = top.add_child("Counting objects");
         counting.init(None, None);
         counting.set(7);
-        let writing = top.add_child("Writing objects");
+        drop(counting);
+        let mut writing = top.add_child("Writing objects");
         writing.init(Some(4), None);
         let bytes = top.add_child_with_id("Bytes", *b"RGPB");
-        bytes.init(None, None);
         bytes.set(2048);
 
         let mut lines = Lines::new(Vec::new());
         writing.set(1);
-        lines.draw(&root, false);
+        lines.draw(&stages.seen(), false);
         writing.set(4);
-        lines.draw(&root, false);
-        lines.draw(&root, true);
+        lines.draw(&stages.seen(), false);
+        lines.draw(&stages.seen(), true);
         let text = String::from_utf8(lines.out).unwrap();
         assert!(text.starts_with("Counting objects: 7, done.\n"), "{text:?}");
         assert!(text.contains("Writing objects:  25% (1/4), 2.00 KiB | "), "{text:?}");

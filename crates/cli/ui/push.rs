@@ -43,7 +43,8 @@ pub(crate) fn human(
     Ok(())
 }
 
-/// The form for scripts: tab-separated, full names, and `Done` where nothing was refused.
+/// The form for scripts: tab-separated, full names, and `Done` once the server has been heard. Over HTTP git says so even where refs
+/// were refused; the exit code tells.
 pub(crate) fn porcelain(
     out: &mut dyn Write,
     repo: &gix::Repository,
@@ -62,9 +63,7 @@ pub(crate) fn porcelain(
             out.write_all(b"\n")?;
         }
     }
-    if outcome.is_success() {
-        writeln!(out, "Done")?;
-    }
+    writeln!(out, "Done")?;
     out.flush()
 }
 

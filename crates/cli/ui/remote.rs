@@ -65,8 +65,11 @@ impl<W: Write> RemoteText<W> {
         let _ = self.out.flush();
     }
 
-    /// Show what came without a line end.
+    /// Show what came without a line end; the beginning of a progress line is none of it.
     pub(crate) fn finish(&mut self) {
+        if !self.show_progress && STAGES.iter().any(|stage| stage.as_bytes().starts_with(&self.line)) {
+            self.line.clear();
+        }
         if !self.line.is_empty() {
             self.write_line(b'\n');
         } else if self.redrawing {
@@ -75,6 +78,17 @@ impl<W: Write> RemoteText<W> {
         self.redrawing = false;
     }
 }
+
+/// What a server's progress lines begin with.
+const STAGES: [&str; 7] = [
+    "Enumerating objects: ",
+    "Counting objects: ",
+    "Finding sources: ",
+    "Getting sizes: ",
+    "Compressing objects: ",
+    "Unpacking objects: ",
+    "Resolving deltas: ",
+];
 
 /// `Counting objects: 100% (3/3), done.` and the like.
 fn is_progress(line: &[u8]) -> bool {
@@ -152,6 +166,12 @@ mod tests {
     fn control_characters_never_reach_the_terminal() {
         let text = shown(&["\u{1b}]0;title\u{7}\u{1b}[2J\n"], false);
         assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{text:?}");
+    }
+
+    #[test]
+    fn what_is_left_at_the_end_is_shown_unless_progress_begins_there() {
+        assert_eq!(shown(&["bye"], false), "remote: bye\n");
+        assert_eq!(shown(&["Counting obj"], false), "");
     }
 
     #[test]

@@ -166,6 +166,14 @@ impl Bridge {
         Ok(Listing { object_hash, refs })
     }
 
+    fn drain_previous(&mut self) -> io::Result<()> {
+        if let Some(lines) = &mut self.lines {
+            let previous = lines.replace(Source::Spent);
+            io::copy(&mut previous.take(DRAIN_LIMIT), &mut io::sink())?;
+        }
+        Ok(())
+    }
+
     /// The value of the `git-protocol` header for `version` (gitprotocol-v2, "Initial Client Request").
     pub(crate) fn protocol_header(version: Protocol) -> Option<&'static str> {
         match version {
@@ -228,6 +236,7 @@ impl Transport for Bridge {
                 Source::Reading(Box::new(discovery))
             }
         };
+        self.drain_previous()?;
         self.service = Some(service);
         let lines = self
             .lines
@@ -261,10 +270,8 @@ impl Transport for Bridge {
         trace: bool,
     ) -> Result<RequestWriter<'_>, client::Error> {
         let service = self.service.ok_or(client::Error::MissingHandshake)?;
+        self.drain_previous()?;
         let lines = self.lines.as_mut().ok_or(client::Error::MissingHandshake)?;
-        let mut previous = lines.replace(Source::Spent);
-        io::copy(&mut (&mut previous).take(DRAIN_LIMIT), &mut io::sink())?;
-        drop(previous);
 
         let request = Arc::new(Mutex::new(Vec::new()));
         lines.replace(Source::Unsent {

@@ -181,6 +181,9 @@ where
         .prepare_fetch(
             &mut progress,
             gix::remote::ref_map::Options {
+                prefix_from_spec_as_filter_on_remote: crate::fetch::can_filter(
+                    remote.refspecs(gix::remote::Direction::Fetch),
+                ),
                 extra_refspecs: extra,
                 ..Default::default()
             },

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use bstr::{BString, ByteSlice};
-use gix::remote::fetch::RefMap;
+use gix::remote::fetch::{RefMap, Tags};
 
 use super::outcome::{FetchOutcome, Flag};
 use crate::Error;
@@ -13,6 +13,7 @@ pub(super) fn write(
     repo: &gix::Repository,
     configured_remote: bool,
     given: bool,
+    tags: Tags,
     map: &RefMap,
     outcome: &FetchOutcome,
 ) -> Result<(), Error> {
@@ -29,7 +30,7 @@ pub(super) fn write(
                 && entry.remote.as_ref().map(|n| n.as_bstr()) == mapping.remote.as_name()
                 && !(implicit && entry.flag == Flag::UpToDate)
         });
-        if implicit && !taken {
+        if implicit && tags != Tags::All && !taken {
             continue;
         }
         let merge = !implicit

@@ -158,7 +158,13 @@ where
 
     let prepared = fetching
         .to_connection_with_transport(bridge)
-        .prepare_fetch(&mut progress, Default::default())
+        .prepare_fetch(
+            &mut progress,
+            gix::remote::ref_map::Options {
+                prefix_from_spec_as_filter_on_remote: can_filter(&specs),
+                ..Default::default()
+            },
+        )
         .map_err(blame("listing the remote's refs"))?;
     if given {
         missing_sources(&specs, prepared.ref_map())?;
@@ -191,10 +197,24 @@ where
         prune::prune(repo, &specs, &received.ref_map, options.dry_run, &mut outcome)?;
     }
     if !options.dry_run {
-        fetch_head::write(repo, remote.name().is_some(), given, &received.ref_map, &outcome)?;
+        fetch_head::write(repo, remote.name().is_some(), given, tags, &received.ref_map, &outcome)?;
         outcome::release_keep(&mut received)?;
     }
     Ok(outcome)
+}
+
+/// Whether the server may leave out refs by the prefixes of these refspecs. gix asks by the prefixes of all refspecs together, so that
+/// one without a prefix (`refs/*`) would get nothing as soon as another has one.
+pub(crate) fn can_filter(specs: &[gix::refspec::RefSpec]) -> bool {
+    specs.iter().all(|spec| {
+        let mut prefixes = Vec::new();
+        let negative = matches!(
+            spec.to_ref().instruction(),
+            gix::refspec::Instruction::Fetch(gix::refspec::instruction::Fetch::Exclude { .. })
+        );
+        spec.to_ref().expand_prefixes(&mut prefixes);
+        negative || !prefixes.is_empty()
+    })
 }
 
 /// The refspecs of this fetch, and whether the user gave them.

@@ -1,0 +1,15 @@
+//! The `rgit` binary against a real `git http-backend` over TLS. `git` is the referee: what arrived is compared with `git fsck
+//! --strict`, refs, and `rev-list --objects --all`; what is printed is compared with what `git` prints in the same situation.
+
+// A test that takes another way says so.
+#![allow(clippy::print_stderr)]
+
+mod authentication;
+mod clone;
+mod fetch;
+mod ls_remote;
+mod push;
+mod refusals;
+mod round_trips;
+mod wire;
+mod world;
