@@ -95,15 +95,18 @@ fn is_progress(line: &[u8]) -> bool {
     let Ok(line) = std::str::from_utf8(line) else {
         return false;
     };
+    if line.starts_with("Total ") && line.contains(" (delta ") {
+        return true;
+    }
     let Some((title, rest)) = line.split_once(": ") else {
         return false;
     };
-    let title_fits = !title.is_empty() && title.chars().all(|c| c.is_ascii_alphabetic() || c == ' ');
     let rest = rest.trim_start();
-    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    let after = &rest[digits..];
-    title_fits && digits > 0 && (after.starts_with("% (") || after.is_empty() || after.starts_with(", done"))
-        || (line.starts_with("Total ") && line.contains(" (delta "))
+    let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    !title.is_empty()
+        && title.chars().all(|c| c.is_ascii_alphabetic() || c == ' ')
+        && after.len() < rest.len()
+        && (after.starts_with("% (") || after.is_empty() || after.starts_with(", done"))
 }
 
 /// Prints on standard error while a fetch runs.

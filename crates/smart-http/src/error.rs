@@ -82,7 +82,7 @@ pub enum Error {
         reason: String,
     },
     /// The server wants to know who asks, and could not be satisfied.
-    #[error("authentication failed for '{url}': {reason}")]
+    #[error("Authentication failed for '{url}': {reason}")]
     Authentication {
         /// What was asked.
         url: String,

@@ -250,6 +250,14 @@ impl Transport for Bridge {
         if first.as_bstr().starts_with(b"# service=") {
             lines.as_read().read_to_end(&mut Vec::new())?;
         }
+        // Version 1 is version 0 with this line in front (protocol-v1 in gitprotocol-pack); gix doesn't know it.
+        let versioned = match lines.peek_line() {
+            Some(line) => line??.as_text().is_some_and(|text| text.as_bstr() == "version 1"),
+            None => false,
+        };
+        if versioned {
+            lines.read_line();
+        }
         let Handshake {
             capabilities,
             refs,

@@ -204,7 +204,7 @@ where
 }
 
 /// Whether the server may leave out refs by the prefixes of these refspecs. gix asks by the prefixes of all refspecs together, so that
-/// one without a prefix (`refs/*`) would get nothing as soon as another has one.
+/// one without a prefix would get nothing as soon as another has one; and for `refs/*` it asks for refs that begin with a star.
 pub(crate) fn can_filter(specs: &[gix::refspec::RefSpec]) -> bool {
     specs.iter().all(|spec| {
         let mut prefixes = Vec::new();
@@ -213,7 +213,7 @@ pub(crate) fn can_filter(specs: &[gix::refspec::RefSpec]) -> bool {
             gix::refspec::Instruction::Fetch(gix::refspec::instruction::Fetch::Exclude { .. })
         );
         spec.to_ref().expand_prefixes(&mut prefixes);
-        negative || !prefixes.is_empty()
+        negative || !(prefixes.is_empty() || prefixes.iter().any(|prefix| prefix.contains(&b'*')))
     })
 }
 
@@ -281,4 +281,27 @@ fn missing_sources(specs: &[gix::refspec::RefSpec], map: &gix::remote::fetch::Re
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_refspecs_with_a_prefix_let_the_server_filter() {
+        let parse = |spec: &str| {
+            gix::refspec::parse(spec.into(), gix::refspec::parse::Operation::Fetch)
+                .unwrap()
+                .to_owned()
+        };
+        let can = |specs: &[&str]| can_filter(&specs.iter().map(|spec| parse(spec)).collect::<Vec<_>>());
+        assert!(can(&[
+            "+refs/heads/*:refs/remotes/o/*",
+            "HEAD",
+            "main",
+            "^refs/heads/x"
+        ]));
+        assert!(!can(&["+refs/*:refs/*", "HEAD"]));
+        assert!(!can(&["refs/*/x:refs/*/x"]));
+    }
 }
