@@ -28,7 +28,11 @@ impl Context {
         let transport = global.transport.as_deref().map(str::parse).transpose()?;
         Ok(Context {
             ui: ui::Settings::new(global),
-            overrides: global.config.iter().map(|setting| override_of(setting)).collect(),
+            overrides: FALLBACK_COMMITTER
+                .into_iter()
+                .chain(global.config.iter().map(String::as_str))
+                .map(Into::into)
+                .collect(),
             git_dir: global.git_dir.clone(),
             transport,
         })
@@ -41,10 +45,7 @@ impl Context {
 
     /// The repository of `--git-dir`, the environment, or the current directory.
     pub(crate) fn repository(&self) -> Result<gix::Repository> {
-        let mut repo = self.find_repository()?;
-        // Reflogs name a committer; without a configured one git's own fallback is as good.
-        repo.committer_or_set_generic_fallback()?;
-        Ok(repo)
+        self.find_repository()
     }
 
     /// As [`repository`](Self::repository), for commands that work without one.
@@ -136,9 +137,12 @@ impl Context {
     }
 }
 
-fn override_of(setting: &str) -> BString {
-    setting.into()
-}
+/// Reflogs name a committer; these stand in where none is configured. (gix has a call for this, but it looks up the time zone at
+/// once, which costs a walk through the zone files even where no reflog is written.)
+const FALLBACK_COMMITTER: [&str; 2] = [
+    "gitoxide.committer.nameFallback=no name configured",
+    "gitoxide.committer.emailFallback=noEmailAvailable@example.com",
+];
 
 fn not_a_repository(directory: &std::path::Path) -> String {
     format!("not a git repository: '{}'", directory.display())

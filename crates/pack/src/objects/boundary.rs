@@ -15,8 +15,9 @@ use crate::{Error, error::check};
 
 /// Trees to read at least: some 40 µs each where loose, a quarter of that where packed.
 const FEWEST: usize = 64;
-/// The same where paths were added, which is where renames and copies show.
-const FEWEST_FOR_NEW_PATHS: usize = 512;
+/// And for each path that was added, which is where renames and copies show; but not more than [`MOST_FOR_NEW_PATHS`].
+const PER_NEW_PATH: usize = 16;
+const MOST_FOR_NEW_PATHS: usize = 448;
 /// Trees to read for each object that is to be sent (which costs more than reading a tree).
 const PER_OBJECT: usize = 4;
 
@@ -27,12 +28,8 @@ pub(crate) fn search(
     interrupt: &AtomicBool,
 ) -> Result<(), Error> {
     let hash = set.hash();
-    let fewest = if set.has_new_paths() {
-        FEWEST_FOR_NEW_PATHS
-    } else {
-        FEWEST
-    };
-    let mut left = fewest + PER_OBJECT * set.remaining();
+    let for_new_paths = set.new_paths().saturating_mul(PER_NEW_PATH).min(MOST_FOR_NEW_PATHS);
+    let mut left = FEWEST + for_new_paths + PER_OBJECT * set.remaining();
     let mut seen = HashSet::new();
     let mut queue: VecDeque<ObjectId> = roots.into_iter().filter(|root| seen.insert(*root)).collect();
     for root in &queue {

@@ -200,11 +200,12 @@ impl ObjectSet {
         self.entries.len() - self.dropped
     }
 
-    /// Whether an object among those to be sent has no previous version: it may have been on the remote under another path.
-    pub(super) fn has_new_paths(&self) -> bool {
+    /// How many objects among those to be sent have no previous version: they may have been on the remote under another path.
+    pub(super) fn new_paths(&self) -> usize {
         self.entries
             .iter()
-            .any(|record| record.previous == NONE && matches!(record.kind, Kind::Blob | Kind::Tree))
+            .filter(|record| record.previous == NONE && matches!(record.kind, Kind::Blob | Kind::Tree))
+            .count()
     }
 
     /// Close the gaps that objects left which turned out to be on the remote.

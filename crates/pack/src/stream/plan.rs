@@ -177,7 +177,7 @@ impl PackMembers<'_> {
     fn offsets(&self, members: &[(u32, u32)]) -> Offsets {
         let index = &self.stores.packs[self.number as usize].index;
         let total = index.num_objects();
-        if total > 50_000 && members.len() < total as usize / 1024 {
+        if total > 4_000 && members.len() < total as usize / 1024 {
             let sent = members
                 .iter()
                 .map(|&(object, position)| (position, self.set.entry(object as usize).id));
