@@ -117,11 +117,9 @@ mod tests {
 
     #[test]
     fn what_is_not_built_says_so_and_what_to_use() {
-        let mut choice = Choice::default();
-        choice.name = Name::Persistent;
-        let err = choose(&choice).unwrap_err().to_string();
+        let choice = |name| Choice { name, ..Choice::default() };
+        let err = choose(&choice(Name::Persistent)).unwrap_err().to_string();
         assert!(err.contains("persistent") && err.contains("h1"), "{err}");
-        choice.name = Name::Auto;
-        assert!(format!("{:?}", choose(&choice).unwrap()).contains("H1"));
+        assert!(format!("{:?}", choose(&choice(Name::Auto)).unwrap()).contains("H1"));
     }
 }
