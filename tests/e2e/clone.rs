@@ -156,3 +156,31 @@ fn over_the_old_protocols() {
             .assert_same(&world.server.root().join("zoo.git"), &world.path(&name));
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn packs_have_the_permissions_that_git_gives_them() {
+    use std::os::unix::fs::PermissionsExt;
+    let (world, url) = zoo();
+    let modes = |name: &str| {
+        let mut modes: Vec<(String, u32)> = std::fs::read_dir(world.path(name).join("objects/pack"))
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .filter_map(|entry| {
+                let extension = entry.path().extension()?.to_string_lossy().into_owned();
+                matches!(extension.as_str(), "pack" | "idx")
+                    .then(|| (extension, entry.metadata().unwrap().permissions().mode() & 0o777))
+            })
+            .collect();
+        modes.sort();
+        modes
+    };
+    world
+        .rgit(world.directory.path(), ["clone", "-q", "--bare", &url, "ours"])
+        .exits(0);
+    world
+        .git
+        .git(world.directory.path(), ["clone", "-q", "--bare", &url, "theirs"]);
+    assert_eq!(modes("ours"), modes("theirs"));
+    assert_eq!(modes("ours").len(), 2);
+}

@@ -13,6 +13,7 @@ mod error;
 pub mod fetch;
 pub mod ls_remote;
 pub mod push;
+mod received;
 pub mod remote;
 
 pub use error::Error;

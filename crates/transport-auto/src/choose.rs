@@ -117,7 +117,10 @@ mod tests {
 
     #[test]
     fn what_is_not_built_says_so_and_what_to_use() {
-        let choice = |name| Choice { name, ..Choice::default() };
+        let choice = |name| Choice {
+            name,
+            ..Choice::default()
+        };
         let err = choose(&choice(Name::Persistent)).unwrap_err().to_string();
         assert!(err.contains("persistent") && err.contains("h1"), "{err}");
         assert!(format!("{:?}", choose(&choice(Name::Auto)).unwrap()).contains("H1"));

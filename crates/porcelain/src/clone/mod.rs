@@ -206,11 +206,9 @@ where
             .with_shallow(options.depth.to_gix()?)
             .receive(progress, interrupt)
             .map_err(blame("receiving objects"))?;
-        if let Status::Change { write_pack_bundle, .. } = &mut received.status {
+        crate::received::settle(&mut received)?;
+        if let Status::Change { write_pack_bundle, .. } = &received.status {
             pack = Some(PackStatistics::new(write_pack_bundle.index.num_objects));
-            if let Some(keep) = write_pack_bundle.keep_path.take() {
-                std::fs::remove_file(&keep).map_err(|source| Error::Write { path: keep, source })?;
-            }
         }
     }
     // The handle that received knows the new pack; this one learns of it by itself on the first miss.

@@ -198,7 +198,7 @@ where
     }
     if !options.dry_run {
         fetch_head::write(repo, remote.name().is_some(), given, tags, &received.ref_map, &outcome)?;
-        outcome::release_keep(&mut received)?;
+        crate::received::settle(&mut received)?;
     }
     Ok(outcome)
 }

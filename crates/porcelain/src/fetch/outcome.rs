@@ -7,8 +7,6 @@ use gix::{
     remote::fetch::{Outcome, RefMap, Status, refs::update::Mode},
 };
 
-use crate::Error;
-
 /// The result of [`fetch`](super::fetch()).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -175,14 +173,4 @@ pub(super) fn current(repo: &gix::Repository, name: &BStr) -> Option<ObjectId> {
         .ok()
         .flatten()
         .and_then(|reference| reference.try_id().map(gix::Id::detach))
-}
-
-/// gix leaves a `.keep` file beside a pack that no ref update binds; `FETCH_HEAD` binds it as far as git cares.
-pub(super) fn release_keep(received: &mut Outcome) -> Result<(), Error> {
-    if let Status::Change { write_pack_bundle, .. } = &mut received.status
-        && let Some(keep) = write_pack_bundle.keep_path.take()
-    {
-        std::fs::remove_file(&keep).map_err(|source| Error::Write { path: keep, source })?;
-    }
-    Ok(())
 }
