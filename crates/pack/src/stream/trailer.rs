@@ -1,10 +1,10 @@
-//! The checksum over the pack, at its end. SHA-1 with collision detection hashes some 700 MB a second, so for packs of any size it
-//! has a thread of its own, off the path between disk and network.
+//! The checksum over the pack, at its end. For packs of any size it has a thread of its own, off the path between disk and network.
 
 use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use gix_hash::{Hasher, ObjectId, hasher};
+use sha1::Digest;
 
 use crate::Error;
 
@@ -22,7 +22,38 @@ pub(crate) struct Trailer {
 struct Thread {
     full: Sender<Vec<u8>>,
     empty: Receiver<Vec<u8>>,
-    handle: JoinHandle<Hasher>,
+    handle: JoinHandle<Checksum>,
+}
+
+/// SHA-1 without the search for collision attacks: these bytes are our own, and whoever receives them looks anyway.
+enum Checksum {
+    Sha1(sha1::Sha1),
+    Other(Hasher),
+}
+
+impl Checksum {
+    fn new(hash: gix_hash::Kind) -> Self {
+        match hash {
+            gix_hash::Kind::Sha1 => Checksum::Sha1(sha1::Sha1::new()),
+            other => Checksum::Other(hasher(other)),
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Checksum::Sha1(sha1) => sha1.update(bytes),
+            Checksum::Other(hasher) => hasher.update(bytes),
+        }
+    }
+
+    fn finish(self) -> Result<ObjectId, Error> {
+        match self {
+            Checksum::Sha1(sha1) => Ok(ObjectId::Sha1(sha1.finalize().into())),
+            Checksum::Other(hasher) => hasher
+                .try_finalize()
+                .map_err(|error| Error::Trailer { source: error.into() }),
+        }
+    }
 }
 
 impl Trailer {
@@ -47,17 +78,15 @@ impl Trailer {
     }
 
     pub(crate) fn finish(mut self) -> Result<ObjectId, Error> {
-        let mut hasher = match self.thread.take() {
-            None => hasher(self.hash),
+        let mut checksum = match self.thread.take() {
+            None => Checksum::new(self.hash),
             Some(Thread { full, handle, .. }) => {
                 drop(full);
                 handle.join().map_err(|_| lost())?
             }
         };
-        hasher.update(&self.buffer);
-        hasher
-            .try_finalize()
-            .map_err(|error| Error::Trailer { source: error.into() })
+        checksum.update(&self.buffer);
+        checksum.finish()
     }
 
     fn send(&mut self) -> Result<(), Error> {
@@ -87,13 +116,13 @@ fn start(hash: gix_hash::Kind) -> Result<Thread, Error> {
     let handle = thread::Builder::new()
         .name("pack-trailer".into())
         .spawn(move || {
-            let mut hasher = hasher(hash);
+            let mut checksum = Checksum::new(hash);
             for mut buffer in incoming {
-                hasher.update(&buffer);
+                checksum.update(&buffer);
                 buffer.clear();
                 let _ = used.try_send(buffer);
             }
-            hasher
+            checksum
         })
         .map_err(|source| Error::Thread {
             task: "hashes the pack",
