@@ -183,11 +183,10 @@ impl Read for Tls {
                 }
             }
             let received = self.receive();
-            // What was received may call for an answer (a key update). That it can't be sent is no reason not to read on: behind a
-            // broken write may lie the peer's explanation.
-            if received.is_ok() {
-                self.send().ok();
-            }
+            // What was received may call for an answer (a key update), and what was written before may still lie here: waiting also
+            // waits for that, so it must be tried even if nothing came. That it can't be sent is no reason not to read on: behind
+            // a broken write may lie the peer's explanation.
+            self.send().ok();
             match received {
                 // What came whole before that is still to be had, the failure behind it.
                 Err(_) if self.failed.is_some() => {}

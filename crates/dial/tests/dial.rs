@@ -314,6 +314,45 @@ fn what_is_no_tls_stays_an_error_however_often_it_is_read() {
 }
 
 #[test]
+fn ciphertext_held_back_does_not_make_waiting_a_busy_loop() {
+    let start = Gate::new();
+    let gate = start.clone();
+    let (mut connection, peer) = over_a_bare_socket(move |mut socket, _session| {
+        gate.wait();
+        // Reads all, and says nothing.
+        socket.read_to_end(&mut Vec::new()).ok();
+    });
+    // More than the socket takes, so that ciphertext stays behind.
+    loop {
+        match connection.write(&[0; 100_000]) {
+            Ok(_) => {}
+            Err(err) => {
+                assert_eq!(err.kind(), io::ErrorKind::WouldBlock);
+                let pause = Duration::from_millis(100);
+                if !connection.wait(Interest::WRITE, pause).unwrap().any() {
+                    break;
+                }
+            }
+        }
+    }
+    start.open();
+    let mut woken = 0;
+    while connection
+        .wait(Interest::READ, Duration::from_millis(500))
+        .unwrap()
+        .any()
+    {
+        let err = connection.read(&mut [0; 10]).unwrap_err();
+        assert_eq!(err.kind(), io::ErrorKind::WouldBlock);
+        woken += 1;
+        assert!(woken < 10_000, "there is nothing to read, and still no waiting");
+    }
+    connection.shutdown();
+    drop(connection);
+    peer.join().unwrap();
+}
+
+#[test]
 fn idle_connections_tell_whether_they_are_stale() {
     for last in [Step::write("unasked"), Step::Close, Step::HalfClose, Step::Reset] {
         let gate = Gate::new();
