@@ -323,9 +323,10 @@ fn ciphertext_held_back_does_not_make_waiting_a_busy_loop() {
         socket.read_to_end(&mut Vec::new()).ok();
     });
     // More than the socket takes, so that ciphertext stays behind.
+    let mut written = 0;
     loop {
         match connection.write(&[0; 100_000]) {
-            Ok(_) => {}
+            Ok(count) => written += count,
             Err(err) => {
                 assert_eq!(err.kind(), io::ErrorKind::WouldBlock);
                 let pause = Duration::from_millis(100);
@@ -335,6 +336,7 @@ fn ciphertext_held_back_does_not_make_waiting_a_busy_loop() {
             }
         }
     }
+    assert!(written > 0);
     start.open();
     let mut woken = 0;
     while connection
@@ -350,6 +352,13 @@ fn ciphertext_held_back_does_not_make_waiting_a_busy_loop() {
     connection.shutdown();
     drop(connection);
     peer.join().unwrap();
+}
+
+#[test]
+fn a_timeout_beyond_the_clock_is_none() {
+    let server = Server::start(|_| vec![]);
+    let patient = Dialer::new(Settings::default().connect_timeout(Duration::MAX)).unwrap();
+    assert!(patient.dial(&origin(&server), Alpn::Http1).is_ok());
 }
 
 #[test]
