@@ -82,6 +82,27 @@ pub(crate) fn what_is_no_answer_fails_at_receiving(mount: &Mount) {
     }
 }
 
+pub(crate) fn a_head_without_end_is_given_up(mount: &Mount) {
+    // Not a line ends, so that looking only at whole lines would see nothing.
+    for start in ["HTTP/1.1 200 ", "HTTP/1.1 200 OK\r\nX-Long: ", "\r\n\r\n\r\n"] {
+        let taken = Gate::new();
+        let gate = taken.clone();
+        let server = Server::start(move |_| {
+            let rest = if start.starts_with('\r') { "\r\n" } else { "xx" };
+            let endless = format!("{start}{}", rest.repeat(20_000_000));
+            vec![Step::ReadRequest, Step::write(endless), Step::Open(gate.clone())]
+        });
+        for request in [
+            get(&server.url("/")),
+            post(&server.url("/"), Body::stream(None, endless(1000))),
+        ] {
+            let result = plain(mount).exchange(request);
+            assert_eq!(failed(result, &server.url("/")), Stage::Receive);
+        }
+        assert!(!taken.is_open(), "all of it was taken in");
+    }
+}
+
 pub(crate) fn a_missing_answer_fails_at_waiting(mount: &Mount) {
     for last in [Step::Close, Step::Reset, Step::HalfClose] {
         let server = answering("", last);

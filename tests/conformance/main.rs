@@ -68,6 +68,7 @@ macro_rules! mount {
                 broken:
                     a_truncated_answer_is_an_unexpected_end,
                     what_is_no_answer_fails_at_receiving,
+                    a_head_without_end_is_given_up,
                     a_missing_answer_fails_at_waiting,
                     silence_ends_after_the_idle_timeout,
                     steady_bytes_never_time_out,
