@@ -57,6 +57,7 @@ macro_rules! mount {
                     dropping_an_answer_ends_only_that_exchange,
                     connections_end_when_either_side_says_so,
                     a_connection_that_the_server_closed_is_not_used,
+                    a_connection_does_not_grow_old_while_the_body_is_made,
                     bytes_behind_an_answer_are_not_the_next_answer;
                 resend:
                     a_get_on_a_dying_connection_is_sent_again,
