@@ -57,6 +57,7 @@ macro_rules! mount {
                     dropping_an_answer_ends_only_that_exchange,
                     connections_end_when_either_side_says_so,
                     a_connection_that_the_server_closed_is_not_used,
+                    a_connection_does_not_grow_old_while_the_body_is_made,
                     bytes_behind_an_answer_are_not_the_next_answer;
                 resend:
                     a_get_on_a_dying_connection_is_sent_again,
@@ -68,6 +69,7 @@ macro_rules! mount {
                 broken:
                     a_truncated_answer_is_an_unexpected_end,
                     what_is_no_answer_fails_at_receiving,
+                    a_head_without_end_is_given_up,
                     a_missing_answer_fails_at_waiting,
                     silence_ends_after_the_idle_timeout,
                     steady_bytes_never_time_out,

@@ -153,6 +153,38 @@ pub(crate) fn a_connection_that_the_server_closed_is_not_used(mount: &Mount) {
     }
 }
 
+/// A pack's first bytes may take longer than a server keeps an idle connection.
+pub(crate) fn a_connection_does_not_grow_old_while_the_body_is_made(mount: &Mount) {
+    /// Yields its bytes when the server has closed.
+    struct Late(Gate, Gate, &'static [u8]);
+    impl Read for Late {
+        fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+            self.0.open();
+            self.1.wait();
+            self.2.read(buf)
+        }
+    }
+    let (asked, closed) = (Gate::new(), Gate::new());
+    let (wait, done) = (asked.clone(), closed.clone());
+    let server = Server::start(move |number| match number {
+        0 => vec![
+            Step::ReadRequest,
+            Step::write(ok("first")),
+            Step::Wait(wait.clone()),
+            Step::HalfClose,
+            Step::Open(done.clone()),
+        ],
+        _ => vec![echo_step()],
+    });
+    let transport = plain(mount);
+    assert_eq!(text(&*transport, get(&server.url("/first"))), "first");
+    let body = Body::stream(None, Late(asked, closed, b"abc"));
+    let response = transport.exchange(post(&server.url("/x"), body)).expect("an answer");
+    assert_eq!((wire(&response).reused, wire(&response).resent), (false, 0));
+    assert_eq!(read(response).expect("its body"), b"/x");
+    assert_eq!(server.requests()[1][0].body, b"abc");
+}
+
 pub(crate) fn bytes_behind_an_answer_are_not_the_next_answer(mount: &Mount) {
     let server = Server::start(|number| match number {
         0 => vec![

@@ -3,12 +3,15 @@ use std::{
     fmt, io,
     net::ToSocketAddrs,
     sync::{Arc, Mutex, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use rustls::{ClientConfig, pki_types::ServerName};
 
 use crate::{Connection, Error, Origin, Scheme, Settings, race, tls::Tls, trust};
+
+/// A century: connects take no longer.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// The protocols offered in a TLS handshake (RFC 7301), best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,7 +64,10 @@ impl Dialer {
             source,
         })?);
         // Looking the name up has the resolver's own limits; ours begin with the first packet to the peer.
-        let deadline = Instant::now() + self.settings.connect_timeout;
+        let begun_connecting = Instant::now();
+        let deadline = begun_connecting.checked_add(self.settings.connect_timeout);
+        // More than the clock can hold is as good as for ever.
+        let deadline = deadline.unwrap_or(begun_connecting + FOR_EVER);
         let won = race::connect(&addresses, deadline).map_err(|lost| match lost.source {
             Some(source) => Error::Connect {
                 origin: origin.clone(),

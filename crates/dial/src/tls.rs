@@ -28,8 +28,10 @@ pub(crate) struct Tls {
     end: usize,
     /// Plaintext waiting in the session.
     plaintext: usize,
-    /// The socket is at its end, or the peer said it sends no more.
+    /// The socket is at its end, or the peer said it sends no more, or what it sent is no TLS.
     ended: bool,
+    /// Why nothing more can be read, where that is the session's own finding: the session itself tells it only once.
+    failed: Option<rustls::Error>,
 }
 
 impl Tls {
@@ -50,6 +52,7 @@ impl Tls {
             end: 0,
             plaintext: 0,
             ended: false,
+            failed: None,
         };
         loop {
             let step = match tls.session.wants_write() {
@@ -143,6 +146,7 @@ impl Tls {
                     // Let the peer know why (the alert); whether that arrives does not matter any more.
                     self.send().ok();
                     self.ended = true;
+                    self.failed = Some(err.clone());
                     return Err(invalid(err));
                 }
             }
@@ -174,13 +178,20 @@ impl Read for Tls {
                         return Ok(got);
                     }
                     Err(err) if err.kind() == io::ErrorKind::WouldBlock && !self.ended => self.plaintext = 0,
-                    Err(err) => return Err(err),
+                    // Never `WouldBlock` at the end: nothing will come, and whoever waits is told at once to read.
+                    Err(err) => return Err(self.failed.clone().map_or(err, invalid)),
                 }
             }
-            self.receive()?;
-            // What was received may call for an answer (a key update). That it can't be sent is no reason not to read on: behind a
-            // broken write may lie the peer's explanation.
+            let received = self.receive();
+            // What was received may call for an answer (a key update), and what was written before may still lie here: waiting also
+            // waits for that, so it must be tried even if nothing came. That it can't be sent is no reason not to read on: behind
+            // a broken write may lie the peer's explanation.
             self.send().ok();
+            match received {
+                // What came whole before that is still to be had, the failure behind it.
+                Err(_) if self.failed.is_some() => {}
+                other => other?,
+            }
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::{
     error::Error as _,
     io::{self, Read, Write},
+    net::{TcpListener, TcpStream},
     sync::Arc,
+    thread::JoinHandle,
     time::Duration,
 };
 
@@ -262,6 +264,101 @@ fn tls_tells_a_clean_end_from_a_cut() {
     assert_eq!(to_end(&mut clean).unwrap(), b"text");
     let mut cut = secure.dial(secure.settings()).unwrap();
     assert_eq!(to_end(&mut cut).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+}
+
+/// A TLS connection whose other side is played by `peer`, which has the bare socket: for what no TLS server would do.
+fn over_a_bare_socket(
+    peer: impl FnOnce(TcpStream, rustls::ServerConnection) + Send + 'static,
+) -> (Connection, JoinHandle<()>) {
+    let (authority, directory) = (Authority::new(), tempfile::tempdir().unwrap());
+    let config = authority.server_config(&["127.0.0.1"], &[]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let thread = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut session = rustls::ServerConnection::new(config).unwrap();
+        while session.is_handshaking() || session.wants_write() {
+            session.complete_io(&mut socket).unwrap();
+        }
+        peer(socket, session);
+    });
+    let settings = Settings::default().ca_file(authority.write_ca(directory.path()));
+    let origin = Origin::try_from(&format!("https://{address}/").parse().unwrap()).unwrap();
+    let connection = Dialer::new(settings).unwrap().dial(&origin, Alpn::Http1).unwrap();
+    (connection, thread)
+}
+
+#[test]
+fn what_is_no_tls_stays_an_error_however_often_it_is_read() {
+    let (mut connection, peer) = over_a_bare_socket(|mut socket, mut session| {
+        let mut bytes = Vec::new();
+        session.writer().write_all(b"text").unwrap();
+        session.write_tls(&mut bytes).unwrap();
+        bytes.extend_from_slice(b"no record of TLS");
+        socket.write_all(&bytes).unwrap();
+        // Still there, so that the end of the connection explains nothing.
+        socket.read_to_end(&mut Vec::new()).ok();
+    });
+    let mut text = [0; 10];
+    let got = read(&mut connection, &mut text).unwrap();
+    assert_eq!(&text[..got], b"text", "what came before is not lost");
+    let err = read(&mut connection, &mut text).unwrap_err();
+    assert_eq!(err.kind(), io::ErrorKind::InvalidData, "{err}");
+    for _ in 0..3 {
+        // Were this `WouldBlock`, whoever waits and reads would do so for ever: there is something to be had, they'd be told.
+        let err = connection.read(&mut [0; 10]).unwrap_err();
+        assert_eq!(err.kind(), io::ErrorKind::InvalidData, "{err}");
+    }
+    drop(connection);
+    peer.join().unwrap();
+}
+
+#[test]
+fn ciphertext_held_back_does_not_make_waiting_a_busy_loop() {
+    let start = Gate::new();
+    let gate = start.clone();
+    let (mut connection, peer) = over_a_bare_socket(move |mut socket, _session| {
+        gate.wait();
+        // Reads all, and says nothing.
+        socket.read_to_end(&mut Vec::new()).ok();
+    });
+    // More than the socket takes, so that ciphertext stays behind.
+    let mut written = 0;
+    loop {
+        match connection.write(&[0; 100_000]) {
+            Ok(count) => written += count,
+            Err(err) => {
+                assert_eq!(err.kind(), io::ErrorKind::WouldBlock);
+                let pause = Duration::from_millis(100);
+                if !connection.wait(Interest::WRITE, pause).unwrap().any() {
+                    break;
+                }
+            }
+        }
+    }
+    assert!(written > 0);
+    start.open();
+    let mut woken = 0;
+    while connection
+        .wait(Interest::READ, Duration::from_millis(500))
+        .unwrap()
+        .any()
+    {
+        let err = connection.read(&mut [0; 10]).unwrap_err();
+        assert_eq!(err.kind(), io::ErrorKind::WouldBlock);
+        woken += 1;
+        assert!(woken < 10_000, "there is nothing to read, and still no waiting");
+    }
+    connection.shutdown();
+    drop(connection);
+    peer.join().unwrap();
+}
+
+#[test]
+fn a_timeout_beyond_the_clock_is_none() {
+    let server = Server::start(|_| vec![]);
+    let patient = Dialer::new(Settings::default().connect_timeout(Duration::MAX)).unwrap();
+    assert!(patient.dial(&origin(&server), Alpn::Http1).is_ok());
 }
 
 #[test]

@@ -136,7 +136,7 @@ impl Session {
                         reason: "the body was read once and can't be sent again to another place".into(),
                     });
                 }
-                drain(response.into_body());
+                drain(response);
                 (url, origin) = (target.url, target.origin);
                 hops += 1;
                 continue;
@@ -146,7 +146,7 @@ impl Session {
             }
             if identified {
                 self.keyring.reject(&origin);
-                drain(response.into_body());
+                drain(response);
                 return Err(Error::Authentication {
                     url,
                     reason: Unauthenticated::Refused,
@@ -165,7 +165,7 @@ impl Session {
                 });
             }
             let challenges = Challenges::of(response.headers());
-            drain(response.into_body());
+            drain(response);
             self.keyring.identify(&asking, &url, challenges)?;
         }
     }
@@ -234,26 +234,27 @@ impl std::fmt::Debug for Session {
 }
 
 fn refused(ask: &Ask, url: String, response: Response<Answer>) -> Error {
-    let media = MediaType::of(response.headers());
     let code = response.status().as_u16();
-    let is_coded = is_coded(response.headers()).is_some();
-    let mut text = Vec::new();
-    // A text that breaks off is still the best there is.
-    response
-        .into_body()
-        .take(MAX_REMOTE_TEXT as u64)
-        .read_to_end(&mut text)
-        .ok();
     Error::Status {
         code,
         method: if ask.method == Method::GET { "GET" } else { "POST" },
         url,
-        text: if is_coded {
-            None
-        } else {
-            remote_text(media.as_ref(), &text)
-        },
+        text: said(response),
     }
+}
+
+/// What a refusal says in plain text.
+fn said(response: Response<Answer>) -> Option<String> {
+    let media = MediaType::of(response.headers()).filter(MediaType::is_plain_text);
+    if media.is_none() || is_coded(response.headers()).is_some() {
+        drain(response);
+        return None;
+    }
+    let mut text = Vec::new();
+    // A text that breaks off is still the best there is.
+    let mut body = response.into_body().take(MAX_REMOTE_TEXT as u64);
+    body.read_to_end(&mut text).ok();
+    remote_text(media.as_ref(), &text)
 }
 
 /// Check that an answer to `url` is what a smart server gives; gitprotocol-http(5) makes that the client's duty.
@@ -303,8 +304,18 @@ pub(crate) fn wire(response: &Response<Answer>) -> Option<Wire> {
 }
 
 /// Read the rest of an unwanted body, if it is short: a connection reused is a round trip saved.
-fn drain(body: Answer) {
-    std::io::copy(&mut body.take(MAX_DRAIN), &mut std::io::sink()).ok();
+///
+/// Not where no connection is saved, and the server could make us wait for an end that it sees no reason to come to: an answer that
+/// came before the request's body was through, or one that only ends with its connection (RFC 9112, section 6.3).
+fn drain(response: Response<Answer>) {
+    let headers = response.headers();
+    let framed = response.version() > http::Version::HTTP_11
+        || headers.contains_key(header::CONTENT_LENGTH)
+        || headers.contains_key(header::TRANSFER_ENCODING);
+    let early = wire(&response).is_some_and(|wire| wire.early);
+    if framed && !early {
+        std::io::copy(&mut response.into_body().take(MAX_DRAIN), &mut std::io::sink()).ok();
+    }
 }
 
 /// A body that needs none.

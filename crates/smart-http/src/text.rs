@@ -64,11 +64,16 @@ impl MediaType {
             .map(|(_, value)| value.trim().trim_matches('"').to_ascii_lowercase());
         Some(MediaType { essence, charset })
     }
+
+    /// The one type whose text is shown to people.
+    pub(crate) fn is_plain_text(&self) -> bool {
+        self.essence == "text/plain"
+    }
 }
 
 /// The text of a `text/plain` answer: lines masked and joined by newlines. `None` for any other type (never HTML), or no text.
 pub(crate) fn remote_text(media: Option<&MediaType>, body: &[u8]) -> Option<String> {
-    let media = media.filter(|media| media.essence == "text/plain")?;
+    let media = media.filter(|media| media.is_plain_text())?;
     let text = match media.charset.as_deref() {
         Some("iso-8859-1" | "iso8859-1" | "latin1" | "windows-1252") => body.iter().copied().map(char::from).collect(),
         Some("utf-16" | "utf16") => match body {

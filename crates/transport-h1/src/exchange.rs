@@ -12,7 +12,7 @@ use rgit_transport::{Error, Stage};
 
 use crate::{
     framing::Receiving,
-    head::{Head, Malformed},
+    head::{self, Head, Malformed},
     outgoing::Outgoing,
 };
 
@@ -287,8 +287,10 @@ impl<'e> Incoming<'e> {
             Ok(_) => {
                 let first = !self.heard;
                 self.heard = true;
-                // Only the end of a line can complete a head; what is no HTTP at all shows in the first bytes.
-                if self.head.is_none() && (first || self.bytes[before..].contains(&b'\n')) {
+                // Only the end of a line can complete a head; what is no HTTP at all shows in the first bytes, and a line without
+                // end must not be waited for.
+                let telling = first || self.bytes.len() >= head::LIMIT || self.bytes[before..].contains(&b'\n');
+                if self.head.is_none() && telling {
                     self.parse(early)?;
                 }
             }

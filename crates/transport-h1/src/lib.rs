@@ -6,7 +6,7 @@
 //! # The loop
 //! [`H1`] is full duplex: while it sends, it looks after every piece whether the server has something to say. That is what makes an
 //! early refusal arrive at any body size, instead of being lost in a connection reset.
-//! 1. Take the youngest idle connection that is not stale, or dial.
+//! 1. Read the first piece of the body. Take the youngest idle connection that is not stale then, or dial.
 //! 2. Write head and first body bytes in one piece; then body pieces of [`Settings::buffer`] bytes, read from the body just when the
 //!    socket takes them. Between pieces, and whenever the socket takes no more, read what has come.
 //! 3. A final head with status 300 or more ends the sending. One of 2xx does not: up to 1 MiB of such an answer is set aside until
@@ -112,6 +112,10 @@ impl Transport for H1 {
         let request = Request::new(&parts, &body)?;
         let mut resent = 0;
         loop {
+            let mut outgoing = Outgoing::new(&request, &mut body, self.settings.buffer)?;
+            // The first piece may be minutes of work. Meanwhile an idle connection would grow old in our hands: what it was when it
+            // was chosen would mean nothing, and a POST on a connection that was closed since is lost.
+            outgoing.fill().map_err(|source| Error::Body { sent: 0, source })?;
             let pooled = if resent == 0 {
                 self.pool.take(&request.origin)
             } else {
@@ -127,7 +131,6 @@ impl Transport for H1 {
             wire.dial_time = (!reused).then(|| connection.dial_time());
             wire.round_trip = Some(connection.round_trip());
             wire.resent = resent;
-            let mut outgoing = Outgoing::new(&request, &mut body, self.settings.buffer)?;
             let outcome = exchange::run(
                 &mut connection,
                 &mut outgoing,

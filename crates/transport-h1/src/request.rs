@@ -4,8 +4,7 @@ use http::{HeaderMap, Method, header, request::Parts};
 use rgit_dial::Origin;
 use rgit_transport::{Body, Error};
 
-/// A request, checked and encoded.
-#[derive(Debug)]
+/// A request, checked and encoded. Without `Debug`: its head holds whatever credentials were given.
 pub(crate) struct Request {
     pub(crate) origin: Origin,
     pub(crate) method: Method,

@@ -37,6 +37,9 @@ pub use messages::RemoteMessages;
 /// what may follow is the end of the chunked framing, not content.
 const DRAIN_LIMIT: u64 = 64 * 1024;
 
+/// A list of refs, or an advertisement, longer than this is not read: 2^28 bytes hold some millions of refs.
+pub(crate) const LISTING_LIMIT: u64 = 1 << 28;
+
 /// How an `ls-refs` request begins (gitprotocol-v2, "ls-refs").
 const LS_REFS: &[u8] = b"command=ls-refs";
 
@@ -52,6 +55,7 @@ pub struct Bridge {
     recording: Option<Recording>,
     listener: Listener,
     lines: Option<StreamingPeekableIter<Source>>,
+    limit: u64,
 }
 
 /// The answer to an `ls-refs` request: while it is recorded, and once it is there to be given again.
@@ -106,6 +110,7 @@ impl Bridge {
             recording: None,
             listener: Listener::default(),
             lines: None,
+            limit: LISTING_LIMIT,
         }
     }
 
@@ -233,7 +238,7 @@ impl Transport for Bridge {
                 let discovery = lock(&self.session)
                     .discover(session_service(service), header.as_deref())
                     .map_err(|err| client::Error::Io(self.failure.keep(err)))?;
-                Source::Reading(Box::new(discovery))
+                Source::Reading(Box::new(Capped::new(discovery, self.limit)))
             }
         };
         self.drain_previous()?;
@@ -248,7 +253,7 @@ impl Transport for Bridge {
             .ok_or(client::Error::ExpectedLine("capabilities, version or service"))???;
         let first = first.as_text().ok_or(client::Error::ExpectedLine("text"))?;
         if first.as_bstr().starts_with(b"# service=") {
-            lines.as_read().read_to_end(&mut Vec::new())?;
+            io::copy(&mut lines.as_read(), &mut io::sink())?;
         }
         // Version 1 is version 0 with this line in front (protocol-v1 in gitprotocol-pack); gix doesn't know it.
         let versioned = match lines.peek_line() {
@@ -289,6 +294,7 @@ impl Transport for Bridge {
             service: session_service(service),
             protocol: (self.spoken == Protocol::V2).then_some("version=2"),
             recording: self.recording.clone(),
+            limit: self.limit,
         });
         Ok(RequestWriter::new_from_bufread(
             RequestBuffer(request),
@@ -345,6 +351,7 @@ enum Source {
         service: rgit_smart_http::Service,
         protocol: Option<&'static str>,
         recording: Option<Recording>,
+        limit: u64,
     },
     Spent,
 }
@@ -359,6 +366,7 @@ impl Read for Source {
                 service,
                 protocol,
                 recording,
+                limit,
             } = std::mem::replace(self, Source::Spent)
             else {
                 return Ok(0);
@@ -368,14 +376,15 @@ impl Read for Source {
                 // Drained before anything was asked, so there is nothing to read either.
                 return Ok(0);
             }
+            let lists_refs = body.find(LS_REFS).is_some();
             *self = match recording {
-                Some(Recording::Done(answer)) if body.find(LS_REFS).is_some() => {
-                    Source::Reading(Box::new(io::Cursor::new(answer)))
-                }
+                Some(Recording::Done(answer)) if lists_refs => Source::Reading(Box::new(io::Cursor::new(answer))),
                 recording => {
                     let reply = lock(&session)
                         .post(service, protocol, Body::full(body))
                         .map_err(|err| failure.keep(err))?;
+                    // gix keeps every ref it is told of; a pack is as long as it is.
+                    let reply = Capped::new(reply, if lists_refs { limit } else { u64::MAX });
                     match recording {
                         Some(Recording::Running(copy)) => Source::Reading(Box::new(Tee { reply, copy })),
                         _ => Source::Reading(Box::new(reply)),
@@ -387,6 +396,37 @@ impl Read for Source {
             Source::Reading(reader) => reader.read(buf),
             _ => Ok(0),
         }
+    }
+}
+
+/// An answer of which no more than so many bytes are read.
+struct Capped<R> {
+    inner: R,
+    left: u64,
+    limit: u64,
+}
+
+impl<R> Capped<R> {
+    fn new(inner: R, limit: u64) -> Self {
+        Capped {
+            inner,
+            left: limit,
+            limit,
+        }
+    }
+}
+
+impl<R: Read> Read for Capped<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buf)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
+            let said = format!(
+                "the list of refs is longer than {} bytes and was not read further",
+                self.limit
+            );
+            io::Error::new(io::ErrorKind::InvalidData, said)
+        })?;
+        Ok(read)
     }
 }
 
@@ -409,7 +449,81 @@ impl<R: Read> Read for Tee<R> {
 
 #[cfg(test)]
 mod tests {
+    use rgit_smart_http::{NoCredentials, Options};
+    use rgit_transport::{Answer, Error};
+
     use super::*;
+
+    /// Answers each request with a beginning of its kind, and then the same line for ever.
+    #[derive(Debug)]
+    struct Endless {
+        advertisement: String,
+        again: String,
+    }
+
+    /// `line` over and over.
+    struct Again(String, usize);
+
+    impl Read for Again {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            for (byte, at) in buf.iter_mut().zip(self.1..) {
+                *byte = self.0.as_bytes()[at % self.0.len()];
+            }
+            self.1 += buf.len();
+            Ok(buf.len())
+        }
+    }
+
+    impl rgit_transport::Transport for Endless {
+        fn exchange(&self, request: http::Request<Body<'_>>) -> Result<http::Response<Answer>, Error> {
+            let again = Again(self.again.clone(), 0);
+            let (kind, body) = match *request.method() {
+                http::Method::GET => (
+                    "advertisement",
+                    Answer::new(io::Cursor::new(self.advertisement.clone()).chain(again)),
+                ),
+                _ => ("result", Answer::new(again)),
+            };
+            let kind = format!("application/x-git-upload-pack-{kind}");
+            let response = http::Response::builder().header("content-type", kind);
+            Ok(response.body(body).unwrap())
+        }
+    }
+
+    #[test]
+    fn lists_of_refs_without_end_are_given_up() {
+        let line = |text: &str| format!("{:04x}{text}", text.len() + 4);
+        let reference = line(&format!("{} refs/heads/x\n", "1".repeat(40)));
+        let first = line(&format!("{} HEAD\0agent=git/x\n", "1".repeat(40)));
+        let two = line("version 2\n");
+        let listing = [&two, &line("ls-refs\n"), "0000"].concat();
+        for (advertisement, again) in [
+            // In the banner, among the refs of version 0, among the capabilities of version 2, and in the listing itself.
+            (line("# service=git-upload-pack\n"), &reference),
+            (first, &reference),
+            (two.clone(), &line("agent\n")),
+            (listing, &reference),
+        ] {
+            let shown = advertisement.clone();
+            let transport = Arc::new(Endless {
+                advertisement,
+                again: again.clone(),
+            });
+            let session = Session::new(transport, "http://h/r", Options::default(), Box::new(NoCredentials)).unwrap();
+            let mut bridge = Bridge::new(session);
+            bridge.limit = 100_000;
+            let discard = &mut gix::progress::Discard;
+            let shaken = gix::protocol::handshake(&mut bridge, Service::UploadPack, |_| Ok(None), Vec::new(), discard);
+            let err = match shaken {
+                Err(err) => err,
+                Ok(shaken) => gix::protocol::LsRefsCommand::new(None, &shaken.capabilities, crate::ls_remote::agent())
+                    .invoke_blocking(&mut bridge, discard, false)
+                    .unwrap_err(),
+            };
+            let said = format!("{err:?}");
+            assert!(said.contains("longer than 100000 bytes"), "{shown:?}: {said}");
+        }
+    }
 
     #[test]
     fn extra_parameters_join_the_version_by_colons() {

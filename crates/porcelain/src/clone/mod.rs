@@ -23,12 +23,9 @@ pub use place::directory_for;
 
 use crate::{
     Error,
-    bridge::{Bridge, RemoteMessages},
+    bridge::{self, Bridge, RemoteMessages},
     fetch::{Depth, PackStatistics},
 };
-
-/// An advertisement longer than this is not read: 2^28 bytes hold some millions of refs.
-const ADVERTISEMENT_LIMIT: u64 = 1 << 28;
 
 /// How to clone. The default is `git clone` without options.
 #[derive(Debug, Clone, Default)]
@@ -97,7 +94,7 @@ where
     let discovery = session.discover(rgit_smart_http::Service::UploadPack, Bridge::protocol_header(version))?;
     let mut advertisement = Vec::new();
     discovery
-        .take(ADVERTISEMENT_LIMIT)
+        .take(bridge::LISTING_LIMIT)
         .read_to_end(&mut advertisement)
         .map_err(|source| Error::git("reading the server's advertisement", source))?;
     let mut bridge = Bridge::new(session).with_protocol(version);

@@ -1,5 +1,7 @@
 //! The 401 dialogue.
 
+use std::io::Read;
+
 use rgit_smart_http::{Error, Service, Session, Unauthenticated};
 use rgit_transport::Body;
 
@@ -270,4 +272,44 @@ fn a_long_stream_is_sent_once_only() {
         .post(Service::ReceivePack, None, Body::stream(None, &b"12345"[..]))
         .unwrap();
     assert_eq!(script.seen()[1].body, b"12345");
+}
+
+#[test]
+fn a_body_that_frees_no_connection_is_not_waited_for() {
+    // Without a length it ends with its connection; before a body's end the connection is of no more use, whatever the length.
+    let unframed = asked_for_credentials(ASK).stalling();
+    let mut early = [("www-authenticate", BASIC), ("content-length", "100")].to_vec();
+    let refused = step(POST, 401, &early, "").taking(10).stalling();
+    early[0] = ("content-type", "text/html");
+    let forbidden = step(POST, 403, &early, "").taking(10).stalling();
+    let moved = step(
+        ASK,
+        302,
+        &[("location", "https://o/r.git/info/refs?service=git-receive-pack")],
+        "",
+    )
+    .stalling();
+    let elsewhere = "GET https://o/r.git/info/refs?service=git-receive-pack";
+    let script = Script::new([
+        moved,
+        unframed.expecting(elsewhere),
+        advertised().expecting(elsewhere),
+        forbidden.expecting("POST https://o/r.git/git-receive-pack"),
+    ]);
+    let mut session = session_with(&script, URL, |_| {}, &Diary::with([("me", "hunter2")]));
+    discover(&mut session).unwrap();
+    let body = || Body::replay(None, || Ok(std::io::repeat(b'x').take(3_000_000)));
+    let err = session.post(Service::ReceivePack, None, body()).unwrap_err();
+    assert!(matches!(err, Error::Status { code: 403, .. }), "{err:?}");
+    script.seen();
+
+    let script = Script::new([
+        advertised(),
+        refused,
+        step(POST, 200, &[("content-type", RECEIVED)], "0000"),
+    ]);
+    let mut session = session_with(&script, URL, |_| {}, &Diary::with([("me", "hunter2")]));
+    discover(&mut session).unwrap();
+    session.post(Service::ReceivePack, None, body()).unwrap();
+    script.seen();
 }

@@ -22,6 +22,7 @@ type NamedValue = (&'static str, String);
 pub(crate) struct Step {
     expect: String,
     take: Take,
+    stalls: bool,
     /// `None` breaks the connection.
     answer: Option<(u16, Vec<NamedValue>, Vec<u8>)>,
 }
@@ -58,6 +59,7 @@ pub(crate) fn step(expect: &str, status: u16, headers: &[(&'static str, &str)], 
     Step {
         expect: expect.to_owned(),
         take: Take::All,
+        stalls: false,
         answer: Some((
             status,
             headers
@@ -72,6 +74,17 @@ pub(crate) fn step(expect: &str, status: u16, headers: &[(&'static str, &str)], 
 impl Step {
     pub(crate) fn taking(mut self, bytes: usize) -> Step {
         self.take = Take::Bytes(bytes);
+        self
+    }
+
+    pub(crate) fn expecting(mut self, expect: &str) -> Step {
+        self.expect = expect.to_owned();
+        self
+    }
+
+    /// The answer came before the body was through, and its own body never ends: reading it would wait for ever.
+    pub(crate) fn stalling(mut self) -> Step {
+        self.stalls = true;
         self
     }
 
@@ -148,13 +161,27 @@ impl Transport for Script {
             let source = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
             return Err(Error::broken(Stage::Wait, "https://h:443", wire.sent, source));
         };
-        let mut response = Response::new(Answer::new(std::io::Cursor::new(body)));
+        let body = std::io::Cursor::new(body);
+        let mut response = Response::new(match step.stalls {
+            true => Answer::new(body.chain(Stalled)),
+            false => Answer::new(body),
+        });
+        wire.early = step.stalls && head.method == http::Method::POST;
         *response.status_mut() = http::StatusCode::from_u16(status).unwrap();
         for (name, value) in headers {
             response.headers_mut().append(name, value.parse().unwrap());
         }
         response.extensions_mut().insert(wire);
         Ok(response)
+    }
+}
+
+/// A server that neither goes on nor closes.
+struct Stalled;
+
+impl Read for Stalled {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        panic!("this would wait for as long as the server likes")
     }
 }
 

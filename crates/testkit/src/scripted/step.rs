@@ -72,6 +72,11 @@ impl Gate {
         self.0.1.notify_all();
     }
 
+    /// Whether it is open already.
+    pub fn is_open(&self) -> bool {
+        *lock(&self.0.0)
+    }
+
     /// Wait until it is open.
     ///
     /// # Panics
