@@ -25,6 +25,11 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
     }))
 }
 
+/// Whether the user wants to stop.
+pub(crate) fn is_set() -> bool {
+    FLAG.get().is_some_and(|flag| flag.load(Ordering::SeqCst))
+}
+
 /// Remove this directory if the process must die before the work has cleaned up; `None` once it may stay.
 pub(crate) fn remove_if_killed(directory: Option<PathBuf>) {
     *LEFTOVER.lock().unwrap_or_else(PoisonError::into_inner) = directory;

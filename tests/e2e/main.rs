@@ -7,6 +7,8 @@
 mod authentication;
 mod clone;
 mod fetch;
+mod fetch_rules;
+mod incomplete;
 mod ls_remote;
 mod push;
 mod refusals;

@@ -11,6 +11,15 @@ use std::io::IsTerminal;
 
 use crate::args::{Color, Global};
 
+/// As `eprintln!`, but for a standard error that is gone, where nothing can be done and the work goes on.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr().lock(), $($text)*);
+    }};
+}
+pub(crate) use say;
+
 /// How much to show, and how.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {

@@ -213,6 +213,7 @@ where
             }
         }
     }
+    crate::fetch::check_all(&repo, interrupt)?;
     // The handle that received knows the new pack; this one learns of it by itself on the first miss.
     let detached = head::set(&repo, &target, &refs, origin.as_bstr(), reflog.as_bstr())?;
     let mut checkout_errors = Vec::new();
