@@ -32,6 +32,7 @@ use rgit_smart_http::Session;
 
 use local::LocalRefs;
 pub use outcome::{FetchOutcome, FetchedRef, Flag, PackStatistics};
+pub(crate) use receive::share;
 use specs::Specs;
 
 use crate::{

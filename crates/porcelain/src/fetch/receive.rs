@@ -7,7 +7,7 @@
 use std::{
     collections::HashSet,
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -76,8 +76,12 @@ impl Receiver<'_> {
         }
         let shallow_before = ShallowFile::read(self.repo)?;
         let written = self.ask(wanted, &known, tags, progress, interrupt)?;
-        if let Some(keep) = written.as_ref().and_then(|written| written.keep_path.clone()) {
-            self.kept.0.push(keep);
+        if let Some((written, keep)) = written
+            .as_ref()
+            .and_then(|written| Some((written, written.keep_path.as_ref()?)))
+        {
+            share(written, keep);
+            self.kept.0.push(keep.clone());
         }
         // A deeper history lies below what refs here hold, so these don't stand for it.
         let complete = if self.shallow == Shallow::NoChange {
@@ -215,6 +219,22 @@ pub(super) fn incomplete(gap: Gap) -> Error {
         Gap::Unknown(rgit_pack::Error::Interrupted) => Error::Interrupted,
         Gap::Unknown(source) => Error::git("checking what was received", source),
     }
+}
+
+/// Let others read a new pack as far as they may read the file at `like`: it was born as a temporary file that only its owner can read.
+/// Packs are read-only, as git's.
+pub(crate) fn share(written: &Written, like: &Path) {
+    #[cfg(unix)]
+    if let Ok(ordinary) = fs::metadata(like) {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = ordinary.permissions().mode() & 0o444;
+        for path in [&written.index_path, &written.data_path].into_iter().flatten() {
+            // Where that can't be, the owner can still use it.
+            let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode));
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = (written, like);
 }
 
 /// Take a pack away again. One that was here before has no `.keep` file, and stays.
