@@ -9,6 +9,8 @@ mod clone;
 mod fetch;
 mod fetch_rules;
 mod incomplete;
+#[cfg(unix)]
+mod interrupted;
 mod ls_remote;
 mod push;
 mod refusals;

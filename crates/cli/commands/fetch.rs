@@ -1,5 +1,3 @@
-use std::io::Write;
-
 use anyhow::{Context as _, Result, bail};
 use bstr::{BStr, BString, ByteSlice};
 use rgit_porcelain::{
@@ -107,7 +105,7 @@ impl Fetch {
         let mut outcome = Outcome::Done;
         for (index, name) in names.iter().enumerate() {
             if !context.ui.quiet {
-                writeln!(std::io::stdout(), "Fetching {name}")?;
+                ui::output(|out| writeln!(out, "Fetching {name}"))?;
             }
             match self.one(context, &repo, Some(name.as_bstr()), index > 0) {
                 Ok(Outcome::Done) => continue,

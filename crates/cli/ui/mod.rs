@@ -20,6 +20,29 @@ macro_rules! say {
 }
 pub(crate) use say;
 
+/// Standard output was closed by whoever read it.
+#[derive(Debug)]
+pub(crate) struct ReaderGone;
+
+impl std::fmt::Display for ReaderGone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("nobody reads the output any more")
+    }
+}
+
+impl std::error::Error for ReaderGone {}
+
+/// Write to standard output all that `write` does.
+pub(crate) fn output(write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>) -> anyhow::Result<()> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    write(&mut out)
+        .and_then(|()| std::io::Write::flush(&mut out))
+        .map_err(|err| match err.kind() {
+            std::io::ErrorKind::BrokenPipe => ReaderGone.into(),
+            _ => anyhow::Error::from(err).context("cannot write the output"),
+        })
+}
+
 /// How much to show, and how.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
