@@ -25,10 +25,20 @@ pub(crate) fn code(result: anyhow::Result<Outcome>) -> ExitCode {
         Ok(Outcome::Refused) => ExitCode::from(1),
         Ok(Outcome::NoMatch) => ExitCode::from(2),
         Err(err) => {
+            crate::interrupt::die_of_signal();
+            if err.downcast_ref::<ui::ReaderGone>().is_some() {
+                die_of_broken_pipe();
+            }
             ui::error::print(&err);
             ExitCode::from(FAILURE)
         }
     }
+}
+
+/// As any program ends whose reader wants no more: `rgit ls-remote | head -1` is no failure to speak of.
+fn die_of_broken_pipe() {
+    #[cfg(unix)]
+    let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGPIPE);
 }
 
 /// clap's verdict on the arguments: help and version are no failure.

@@ -206,3 +206,31 @@ fn configured_headers_go_along() {
         );
     }
 }
+
+#[test]
+fn a_password_in_the_url_is_not_written_into_reflogs() {
+    let (world, work) = guarded(Scope::All);
+    helper(&world, PASSWORD);
+    world
+        .rgit(&work, ["push", "-q", &world.server.url("r.git"), "main"])
+        .exits(0);
+    let url = world
+        .server
+        .url("r.git")
+        .replace("https://", "https://jane:s3cret-Pa%3Ass@");
+    world
+        .rgit(world.directory.path(), ["clone", "-q", &url, "ours"])
+        .exits(0);
+    world
+        .rgit(&world.path("ours"), ["fetch", "-q", &url, "main:refs/heads/copy"])
+        .exits(0);
+    let logs = world.path("ours/.git/logs");
+    let found = std::process::Command::new("grep")
+        .args(["-r", "s3cret"])
+        .arg(&logs)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "");
+    let copy = std::fs::read_to_string(logs.join("refs/heads/copy")).unwrap();
+    assert!(copy.contains("fetch -q https://127.0.0.1"), "{copy}");
+}

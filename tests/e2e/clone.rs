@@ -60,6 +60,7 @@ fn same(world: &World, options: &[&str], url: &str) {
         &["ls-files", "-s"],
         &["status", "--porcelain"],
         &["reflog", "--format=%gs", "HEAD"],
+        &["reflog", "exists", "HEAD"],
     ] {
         let (mut left, mut right) = (look(&ours, question), look(&theirs, question));
         if question[0] == "config" {
@@ -157,30 +158,98 @@ fn over_the_old_protocols() {
     }
 }
 
-#[cfg(unix)]
+/// The same with everything that rgit prints compared to the byte.
+#[track_caller]
+fn same_words(world: &World, options: &[&str], url: &str) {
+    let words = |ran: crate::world::Ran| -> Vec<String> {
+        ran.stderr
+            .lines()
+            .filter(|line| !line.starts_with("remote: "))
+            .map(ToOwned::to_owned)
+            .collect()
+    };
+    let arguments: Vec<&str> = ["clone"].iter().chain(options).copied().chain([url, "said"]).collect();
+    let ours = world.rgit(world.directory.path(), &arguments);
+    let _ = std::fs::remove_dir_all(world.path("said"));
+    let theirs = world.git(world.directory.path(), &arguments);
+    let _ = std::fs::remove_dir_all(world.path("said"));
+    assert_eq!(words(ours), words(theirs), "{options:?}");
+}
+
 #[test]
-fn packs_have_the_permissions_that_git_gives_them() {
+fn a_head_there_that_leads_nowhere() {
+    let (world, url) = zoo();
+    let remote = world.server.root().join("zoo.git");
+    world.git.git(&remote, ["symbolic-ref", "HEAD", "refs/heads/missing"]);
+    same(&world, &[], &url);
+    same_words(&world, &[], &url);
+    same(&world, &["--bare"], &url);
+    same(&world, &["--branch", "left"], &url);
+    // Here git forgets which branch it was to follow; what is fetched and where HEAD goes is the same.
+    same_words(&world, &["--depth=1"], &url);
+}
+
+#[test]
+fn what_is_said_of_an_empty_repository_and_of_a_detached_head() {
+    let (world, url) = zoo();
+    world.server.create("empty.git", &[]);
+    same_words(&world, &[], &world.server.url("empty.git"));
+    same_words(&world, &["--branch", "of-commit"], &url);
+    same_words(&world, &["--bare"], &url);
+    same_words(&world, &["-q", "--mirror"], &url);
+}
+
+#[test]
+fn a_working_tree_that_cannot_be_written_does_not_take_the_clone_with_it() {
+    let world = World::new();
+    let source = world.path("source");
+    history::small(&world.git, &source, 2);
+    std::fs::write(source.join(".gitattributes"), "broken.* filter=broken\n").unwrap();
+    std::fs::write(source.join("broken.txt"), "text\n").unwrap();
+    std::fs::write(source.join("zz"), "text\n").unwrap();
+    world.git.git(&source, ["add", "."]);
+    world.git.git(&source, ["commit", "-q", "-m", "filtered"]);
+    world.server.create("r.git", &[]);
+    let url = world.server.url("r.git");
+    world.git.git(&source, ["push", "-q", &url, "main"]);
+    let settings = ["-c", "filter.broken.smudge=false", "-c", "filter.broken.required=true"];
+    let clone = |name: &'static str| settings.iter().copied().chain(["clone", "-q", &url, name]);
+    let ran = world.rgit(world.directory.path(), clone("ours")).exits(128);
+    world.git(world.directory.path(), clone("theirs")).exits(128);
+    assert!(
+        ran.stderr.contains("broken.txt") && ran.stderr.contains("Clone succeeded, but checkout failed."),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(
+        world.git.refs(&world.path("ours")),
+        world.git.refs(&world.path("theirs"))
+    );
+    assert!(world.path("ours/zz").exists(), "the rest is there");
+}
+
+#[test]
+fn file_modes() {
     use std::os::unix::fs::PermissionsExt;
     let (world, url) = zoo();
-    let modes = |name: &str| {
-        let mut modes: Vec<(String, u32)> = std::fs::read_dir(world.path(name).join("objects/pack"))
-            .unwrap()
-            .map(|entry| entry.unwrap())
-            .filter_map(|entry| {
-                let extension = entry.path().extension()?.to_string_lossy().into_owned();
-                matches!(extension.as_str(), "pack" | "idx")
-                    .then(|| (extension, entry.metadata().unwrap().permissions().mode() & 0o777))
-            })
-            .collect();
-        modes.sort();
-        modes
-    };
     world
-        .rgit(world.directory.path(), ["clone", "-q", "--bare", &url, "ours"])
+        .rgit(
+            world.directory.path(),
+            ["-c", "core.fileMode=false", "clone", "-q", &url, "ours"],
+        )
         .exits(0);
-    world
-        .git
-        .git(world.directory.path(), ["clone", "-q", "--bare", &url, "theirs"]);
-    assert_eq!(modes("ours"), modes("theirs"));
-    assert_eq!(modes("ours").len(), 2);
+    assert_eq!(world.git.text(&world.path("ours"), ["status", "--porcelain"]), "");
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let readable = mode(&world.path("ours/.git/config")) & 0o444;
+    let source = world.path("source");
+    history::add_commit(&world.git, &source, "more");
+    world.git.git(&source, ["push", "-q", &url, "HEAD:refs/heads/more"]);
+    world.rgit(&world.path("ours"), ["fetch", "-q"]).exits(0);
+    let mut packs = 0;
+    for entry in std::fs::read_dir(world.path("ours/.git/objects/pack")).unwrap() {
+        let path = entry.unwrap().path();
+        assert_eq!(mode(&path), readable, "{}", path.display());
+        packs += 1;
+    }
+    assert_eq!(packs, 4, "two packs and their indices");
 }

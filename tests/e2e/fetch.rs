@@ -7,15 +7,15 @@ use rgit_testkit::history;
 use crate::world::{Ran, World};
 
 /// A server repository with some history, and two equal clones made by git before it moved on.
-struct Twins {
-    world: World,
-    source: PathBuf,
-    ours: PathBuf,
-    theirs: PathBuf,
+pub(crate) struct Twins {
+    pub(crate) world: World,
+    pub(crate) source: PathBuf,
+    pub(crate) ours: PathBuf,
+    pub(crate) theirs: PathBuf,
 }
 
 impl Twins {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let world = World::new();
         let source = world.path("source");
         history::small(&world.git, &source, 8);
@@ -56,44 +56,61 @@ impl Twins {
         }
     }
 
-    /// Fetch by both; exit codes, refs, `FETCH_HEAD` and the report must agree.
+    /// Do the same to both, by git.
     #[track_caller]
-    fn same(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn both(&self, arguments: &[&str]) {
+        for clone in [&self.ours, &self.theirs] {
+            self.world.git.git(clone, arguments);
+        }
+    }
+
+    /// Push from the source to the server, by git.
+    #[track_caller]
+    pub(crate) fn publish(&self, arguments: &[&str]) {
+        let url = self.world.server.url("r.git");
+        let all = ["push", "-q", &url].into_iter().chain(arguments.iter().copied());
+        self.world.git.git(&self.source, all);
+    }
+
+    /// Fetch by both; exit codes, refs, reflogs, `FETCH_HEAD` and the report must agree, to the byte.
+    #[track_caller]
+    pub(crate) fn same(&self, arguments: &[&str]) -> Ran {
         let url = self.world.server.url("r.git");
         let arguments: Vec<String> = std::iter::once("fetch".to_owned())
             .chain(arguments.iter().map(|a| a.replace("URL", &url)))
             .collect();
-        let ours = self.world.rgit(&self.ours, &arguments);
+        let output = self
+            .world
+            .command(&self.ours)
+            .args(&arguments)
+            .output()
+            .expect("rgit starts");
+        let ours = crate::world::ran(&output);
         let theirs = self.world.git(&self.theirs, &arguments);
         assert_eq!(
             ours.code, theirs.code,
             "{arguments:?}\n{}\n---\n{}",
             ours.stderr, theirs.stderr
         );
+        let git = &self.world.git;
+        assert_eq!(git.refs(&self.ours), git.refs(&self.theirs), "{arguments:?}");
+        git.fsck(&self.ours);
+        let logs = |clone: &Path| git.text(clone, ["log", "--all", "--walk-reflogs", "--format=%gD %gs %H"]);
+        assert_eq!(logs(&self.ours), logs(&self.theirs), "{arguments:?}: reflogs");
+        let head = |clone: &Path| std::fs::read_to_string(clone.join(".git/FETCH_HEAD")).unwrap_or_default();
+        assert_eq!(head(&self.ours), head(&self.theirs), "{arguments:?}: FETCH_HEAD");
+        let report = |ran: &Ran, clone: &Path| -> Vec<String> {
+            ran.stderr
+                .lines()
+                .filter(|line| !line.starts_with("remote:") && !line.starts_with("POST "))
+                .map(|line| line.replace(&*clone.to_string_lossy(), "CLONE"))
+                .collect()
+        };
         assert_eq!(
-            self.world.git.refs(&self.ours),
-            self.world.git.refs(&self.theirs),
+            report(&ours, &self.ours),
+            report(&theirs, &self.theirs),
             "{arguments:?}"
         );
-        self.world.git.fsck(&self.ours);
-        let head = |clone: &Path| {
-            let text = std::fs::read_to_string(clone.join(".git/FETCH_HEAD")).unwrap_or_default();
-            let mut lines: Vec<String> = text.lines().map(ToOwned::to_owned).collect();
-            lines.sort();
-            lines
-        };
-        assert_eq!(head(&self.ours), head(&self.theirs), "{arguments:?}: FETCH_HEAD");
-        let report = |ran: &Ran| {
-            let mut lines: Vec<String> = ran
-                .stderr
-                .lines()
-                .filter(|line| !line.starts_with("remote:"))
-                .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-                .collect();
-            lines.sort();
-            lines
-        };
-        assert_eq!(report(&ours), report(&theirs), "{arguments:?}");
         ours
     }
 }
@@ -183,7 +200,7 @@ fn a_ref_that_is_not_there() {
 fn dry_run_changes_nothing() {
     let twins = Twins::new();
     let before = twins.world.git.refs(&twins.ours);
-    let ran = twins.world.rgit(&twins.ours, ["fetch", "--dry-run"]).exits(0);
+    let ran = twins.same(&["--dry-run", "--no-tags"]).exits(0).says("forced update");
     assert!(ran.stderr.contains("fresh"), "{}", ran.stderr);
     assert_eq!(before, twins.world.git.refs(&twins.ours));
 }

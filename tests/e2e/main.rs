@@ -7,6 +7,10 @@
 mod authentication;
 mod clone;
 mod fetch;
+mod fetch_rules;
+mod incomplete;
+#[cfg(unix)]
+mod interrupted;
 mod ls_remote;
 mod push;
 mod refusals;

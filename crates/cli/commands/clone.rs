@@ -6,6 +6,7 @@ use rgit_porcelain::{
     clone::{Options, clone, directory_for},
     remote::Remote,
 };
+use rgit_smart_http::mask_control;
 
 use super::fetch::DepthArgs;
 use crate::{
@@ -80,10 +81,12 @@ impl Clone {
 
         if !context.ui.quiet {
             let kind = if bare { "bare repository " } else { "" };
-            eprintln!("Cloning into {kind}'{}'...", directory.display());
+            ui::say!("Cloning into {kind}'{}'...", directory.display());
         }
         let progress = ui::progress::Progress::new(&context.ui);
-        interrupt::remove_if_killed((!directory.exists()).then(|| directory.clone()));
+        // An occupied one is refused, and must stay as it is.
+        let free = std::fs::read_dir(&directory).map_or(!directory.exists(), |mut entries| entries.next().is_none());
+        interrupt::remove_if_killed(free.then(|| directory.clone()));
         let result = clone(
             given,
             &directory,
@@ -97,21 +100,37 @@ impl Clone {
         interrupt::remove_if_killed(None);
         let cloned = result?;
         if cloned.pack.is_none() {
-            eprintln!("warning: You appear to have cloned an empty repository.");
+            ui::say!("warning: You appear to have cloned an empty repository.");
         }
         for path in &cloned.collisions {
-            eprintln!("warning: '{path}' collides with another path on this file system");
+            ui::say!(
+                "warning: '{}' collides with another path on this file system",
+                mask_control(path)
+            );
         }
         for (path, reason) in &cloned.checkout_errors {
-            eprintln!("error: unable to write '{path}': {reason}");
+            ui::say!(
+                "error: unable to write '{}': {}",
+                mask_control(path),
+                mask_control(reason.as_bytes())
+            );
         }
-        if let (Some(id), false) = (cloned.detached, context.ui.quiet) {
-            eprintln!("Note: switching to '{id}', a detached HEAD.");
+        let advised = config.boolean("advice.detachedHead").ok().flatten() != Some(false);
+        if let Some(id) = cloned.detached.filter(|_| advised && !bare && !context.ui.quiet) {
+            ui::say!("Note: switching to '{id}', a detached HEAD.");
         }
-        Ok(if cloned.checkout_errors.is_empty() {
-            Outcome::Done
-        } else {
-            Outcome::Refused
-        })
+        if cloned.headless && !bare {
+            ui::say!("warning: remote HEAD refers to nonexistent ref, unable to checkout");
+        }
+        let failure = match cloned.checkout_failure {
+            Some(err) => anyhow::Error::from(err),
+            None if cloned.checkout_errors.is_empty() => return Ok(Outcome::Done),
+            None => anyhow::anyhow!("unable to checkout working tree"),
+        };
+        ui::say!(
+            "warning: Clone succeeded, but checkout failed.\nYou can inspect what was checked out with 'git status'\nand retry with \
+             'git restore --source=HEAD :/'"
+        );
+        Err(failure)
     }
 }

@@ -1,7 +1,7 @@
 use anyhow::Result;
 use clap::CommandFactory;
 
-use crate::{args::Args, exit::Outcome};
+use crate::{args::Args, exit::Outcome, ui};
 
 /// Print completions for a shell.
 #[derive(Debug, clap::Args)]
@@ -12,7 +12,9 @@ pub(crate) struct Completions {
 
 impl Completions {
     pub(crate) fn run(self) -> Result<Outcome> {
-        clap_complete::generate(self.shell, &mut Args::command(), "rgit", &mut std::io::stdout());
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Args::command(), "rgit", &mut script);
+        ui::output(|out| out.write_all(&script))?;
         Ok(Outcome::Done)
     }
 }

@@ -1,5 +1,3 @@
-use std::num::NonZeroU32;
-
 use anyhow::{Context as _, Result, bail};
 use bstr::{BStr, BString, ByteSlice};
 use rgit_porcelain::{
@@ -52,8 +50,8 @@ pub(crate) struct Fetch {
 #[derive(Debug, clap::Args)]
 pub(crate) struct DepthArgs {
     /// Only so many commits of each history.
-    #[arg(long, value_name = "N")]
-    depth: Option<NonZeroU32>,
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    depth: Option<String>,
     /// Only commits after this time.
     #[arg(long, value_name = "TIME", conflicts_with = "depth")]
     shallow_since: Option<String>,
@@ -64,7 +62,10 @@ pub(crate) struct DepthArgs {
 
 impl DepthArgs {
     pub(crate) fn depth(&self) -> Result<Depth> {
-        Ok(if let Some(commits) = self.depth {
+        Ok(if let Some(text) = &self.depth {
+            let commits = text
+                .parse()
+                .map_err(|_| anyhow::anyhow!("depth {text} is not a positive number"))?;
             Depth::Commits(commits)
         } else if let Some(text) = &self.shallow_since {
             let time = gix::date::parse(text, Some(gix::date::Zoned::now()))
@@ -84,30 +85,42 @@ impl Fetch {
         if self.unshallow && !repo.is_shallow()? {
             bail!("--unshallow on a complete repository does not make sense");
         }
-        let names = if self.all {
-            repo.remote_names()
-                .into_iter()
-                .map(|name| Some(BString::from(name.to_string())))
-                .collect()
-        } else {
-            vec![self.repository.as_deref().map(BString::from)]
-        };
-        let mut outcome = Outcome::Done;
-        for name in names {
-            if self.all
-                && let Some(name) = &name
-                && !context.ui.quiet
+        if !self.all {
+            return self.one(context, &repo, self.repository.as_deref().map(BStr::new), false);
+        }
+        let config = context.config(Some(&repo))?;
+        // In the order of the configuration, as git goes through them.
+        let mut names: Vec<BString> = Vec::new();
+        for section in config.sections_by_name("remote").into_iter().flatten() {
+            if let Some(name) = section.header().subsection_name()
+                && !names.iter().any(|known| known == name)
+                && !is_skipped(&config, name)
             {
-                println!("Fetching {name}");
+                names.push(name.to_owned());
             }
-            if self.one(context, &repo, name.as_ref().map(|name| name.as_bstr()))? == Outcome::Refused {
-                outcome = Outcome::Refused;
+        }
+        if let [name] = names.as_slice() {
+            return self.one(context, &repo, Some(name.as_bstr()), false);
+        }
+        let mut outcome = Outcome::Done;
+        for (index, name) in names.iter().enumerate() {
+            if !context.ui.quiet {
+                ui::output(|out| writeln!(out, "Fetching {name}"))?;
             }
+            match self.one(context, &repo, Some(name.as_bstr()), index > 0) {
+                Ok(Outcome::Done) => continue,
+                Ok(_) => {}
+                Err(_) if interrupt::is_set() => return Err(anyhow::anyhow!("interrupted")),
+                // The other remotes are not to miss out, as with git.
+                Err(err) => ui::error::print(&err),
+            }
+            ui::say!("error: could not fetch {name}");
+            outcome = Outcome::Refused;
         }
         Ok(outcome)
     }
 
-    fn one(&self, context: &Context, repo: &gix::Repository, name: Option<&BStr>) -> Result<Outcome> {
+    fn one(&self, context: &Context, repo: &gix::Repository, name: Option<&BStr>, append: bool) -> Result<Outcome> {
         let config = context.config(Some(repo))?;
         let url = Remote::for_fetch(repo, name)?.fetch_url().to_owned();
         let source = repo
@@ -125,6 +138,8 @@ impl Fetch {
         options.prune = self.prune || prune_configured(&config, remote_name.as_deref());
         options.force = self.force;
         options.dry_run = self.dry_run;
+        options.append = append;
+        options.action = reflog_action();
         options.depth = match (self.deepen, self.unshallow) {
             (Some(commits), _) => Depth::Deepen(commits),
             (None, true) => Depth::Complete,
@@ -144,12 +159,48 @@ impl Fetch {
         );
         progress.finish();
         let fetched = result?;
-        ui::fetch::print(&fetched, repo, &context.ui).context("cannot write the result")?;
+        ui::fetch::print(&fetched, repo, remote_name.as_deref(), &context.ui).context("cannot write the result")?;
         Ok(if fetched.has_rejected() {
             Outcome::Refused
         } else {
             Outcome::Done
         })
+    }
+}
+
+/// `remote.<name>.skipFetchAll`, and its older name.
+fn is_skipped(config: &gix::config::File, remote: &BStr) -> bool {
+    ["skipFetchAll", "skipDefaultUpdate"].iter().any(|key| {
+        config
+            .boolean_by("remote", Some(remote), key)
+            .ok()
+            .flatten()
+            .unwrap_or(false)
+    })
+}
+
+/// What reflogs say of this run: `GIT_REFLOG_ACTION`, else the command line as git writes it there.
+fn reflog_action() -> BString {
+    if let Some(action) = std::env::var_os("GIT_REFLOG_ACTION") {
+        return gix::path::os_string_into_bstring(action).unwrap_or_default();
+    }
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .skip_while(|word| word != "fetch")
+        .map(|word| without_secrets(&word))
+        .collect();
+    words.join(" ").into()
+}
+
+/// A URL without user and password.
+fn without_secrets(word: &str) -> String {
+    match word.split_once("://") {
+        Some((scheme, rest)) => {
+            let end = rest.find('/').unwrap_or(rest.len());
+            let host = rest[..end].rfind('@').map_or(0, |at| at + 1);
+            format!("{scheme}://{}", &rest[host..])
+        }
+        None => word.to_owned(),
     }
 }
 

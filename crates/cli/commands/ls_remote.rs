@@ -1,6 +1,6 @@
 use std::io::Write;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use bstr::{BStr, BString, ByteSlice};
 use clap::ArgAction;
 use rgit_porcelain::{
@@ -11,6 +11,7 @@ use rgit_porcelain::{
 use crate::{
     context::{Context, protocol_version},
     exit::Outcome,
+    ui,
 };
 
 /// List the refs of a remote repository.
@@ -57,12 +58,12 @@ impl LsRemote {
             None => Remote::resolve(&config, None, name, gix::remote::Direction::Fetch)?,
         };
         if self.get_url {
-            println!("{}", remote.fetch_url());
+            ui::output(|out| writeln!(out, "{}", remote.fetch_url()))?;
             return Ok(Outcome::Done);
         }
         let session = context.session(remote.fetch_url(), &config)?;
         if name.is_none() && !context.ui.quiet {
-            eprintln!("From {}", session.url());
+            ui::say!("From {}", session.url());
         }
         let mut options = Options::default();
         options.branches = self.branches;
@@ -78,7 +79,7 @@ impl LsRemote {
         if let Some(key) = &self.sort {
             sort(&mut refs, key)?;
         }
-        print(&refs, self.symref).context("cannot write the list")?;
+        ui::output(|out| print(out, &refs, self.symref))?;
         Ok(if refs.is_empty() && self.exit_code {
             Outcome::NoMatch
         } else {
@@ -87,8 +88,7 @@ impl LsRemote {
     }
 }
 
-fn print(refs: &[RemoteRef], symref: bool) -> std::io::Result<()> {
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+fn print(out: &mut dyn Write, refs: &[RemoteRef], symref: bool) -> std::io::Result<()> {
     for entry in refs {
         if symref && let Some(target) = &entry.symbolic {
             out.write_all(b"ref: ")?;
@@ -101,7 +101,7 @@ fn print(refs: &[RemoteRef], symref: bool) -> std::io::Result<()> {
         out.write_all(&entry.name)?;
         out.write_all(b"\n")?;
     }
-    out.flush()
+    Ok(())
 }
 
 fn sort(refs: &mut [RemoteRef], key: &str) -> Result<()> {

@@ -131,7 +131,7 @@ impl Push {
         let mut session = context.session(url.as_bstr(), config)?;
         let shown = session.url().to_owned();
         if context.ui.verbose > 0 {
-            eprintln!("Pushing to {shown}");
+            ui::say!("Pushing to {shown}");
         }
         let mut text = ui::remote::RemoteText::new(std::io::stderr(), context.ui.progress);
         let progress = ui::progress::Progress::new(&context.ui);

@@ -2,6 +2,8 @@
 
 use rgit_smart_http::mask_control;
 
+use super::say;
+
 /// Print an error and its causes. Text from a server may be in there, so that control characters are masked.
 pub(crate) fn print(err: &anyhow::Error) {
     let mut previous = String::new();
@@ -15,10 +17,10 @@ pub(crate) fn print(err: &anyhow::Error) {
             for line in text.lines() {
                 let line = mask_control(line.as_bytes());
                 if first {
-                    eprintln!("fatal: {line}");
+                    say!("fatal: {line}");
                     first = false;
                 } else {
-                    eprintln!("  {line}");
+                    say!("  {line}");
                 }
             }
             previous = text;

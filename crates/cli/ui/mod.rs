@@ -11,6 +11,38 @@ use std::io::IsTerminal;
 
 use crate::args::{Color, Global};
 
+/// As `eprintln!`, but for a standard error that is gone, where nothing can be done and the work goes on.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr().lock(), $($text)*);
+    }};
+}
+pub(crate) use say;
+
+/// Standard output was closed by whoever read it.
+#[derive(Debug)]
+pub(crate) struct ReaderGone;
+
+impl std::fmt::Display for ReaderGone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("nobody reads the output any more")
+    }
+}
+
+impl std::error::Error for ReaderGone {}
+
+/// Write to standard output all that `write` does.
+pub(crate) fn output(write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>) -> anyhow::Result<()> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    write(&mut out)
+        .and_then(|()| std::io::Write::flush(&mut out))
+        .map_err(|err| match err.kind() {
+            std::io::ErrorKind::BrokenPipe => ReaderGone.into(),
+            _ => anyhow::Error::from(err).context("cannot write the output"),
+        })
+}
+
 /// How much to show, and how.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {

@@ -8,7 +8,7 @@ use rgit_porcelain::push::{
 };
 use rgit_smart_http::mask_control;
 
-use super::Settings;
+use super::{Settings, say};
 
 /// The form for people. Refs that are up to date show only when asked for more.
 pub(crate) fn human(
@@ -79,7 +79,8 @@ pub(crate) fn aftermath(
         writeln!(err, "error: remote unpack failed: {}", mask_control(reason))?;
     }
     for (name, why) in &outcome.untracked {
-        writeln!(err, "error: cannot move {name}: {why}")?;
+        let why = mask_lines(&why.to_string());
+        writeln!(err, "error: cannot move {}: {why}", mask_control(name))?;
     }
     if let Some(why) = &outcome.unrecorded {
         writeln!(err, "error: cannot record the upstream branch: {why}")?;
@@ -93,9 +94,13 @@ pub(crate) fn aftermath(
             };
             let (branch, short) = (&upstream.branch, upstream.merge_short());
             if outcome.dry_run {
-                println!("{verb} '{branch}' to '{short}' of '{}'", upstream.remote);
+                writeln!(io::stdout(), "{verb} '{branch}' to '{short}' of '{}'", upstream.remote)?;
             } else {
-                println!("{verb} '{branch}' set up to track '{}/{short}'.", upstream.remote);
+                writeln!(
+                    io::stdout(),
+                    "{verb} '{branch}' set up to track '{}/{short}'.",
+                    upstream.remote
+                )?;
             }
         }
     }
@@ -124,15 +129,15 @@ pub(crate) fn refusal(err: &Error, url: &str) {
     match err {
         Error::Unmatched(complaints) => {
             for complaint in complaints {
-                eprintln!("error: {}", mask_lines(&complaint.text));
+                say!("error: {}", mask_lines(&complaint.text));
                 for line in complaint.hint.iter().flat_map(|hint| hint.lines()) {
-                    eprintln!("hint: {}", mask_control(line.as_bytes()));
+                    say!("hint: {}", mask_control(line.as_bytes()));
                 }
             }
         }
-        other => eprintln!("error: {}", mask_lines(&other.to_string())),
+        other => say!("error: {}", mask_lines(&other.to_string())),
     }
-    eprintln!("error: failed to push some refs to '{url}'");
+    say!("error: failed to push some refs to '{url}'");
 }
 
 fn mask_lines(text: &str) -> String {

@@ -3,7 +3,7 @@
 pub(crate) fn init() {
     let Ok(filter) = std::env::var("RGIT_LOG") else { return };
     let Ok(filter) = tracing_subscriber::EnvFilter::try_new(&filter) else {
-        eprintln!("warning: RGIT_LOG is no filter that can be read: {filter}");
+        super::say!("warning: RGIT_LOG is no filter that can be read: {filter}");
         return;
     };
     tracing_subscriber::fmt()

@@ -55,6 +55,23 @@ pub enum Error {
         /// There.
         remote: gix::hash::Kind,
     },
+    /// The server's pack lacks something that its refs lead to.
+    #[error("the server did not send all necessary objects: {missing} is missing; no ref was moved")]
+    Incomplete {
+        /// The first object found missing.
+        missing: String,
+    },
+    /// A branch that a working tree is on can't be moved under it.
+    #[error("refusing to fetch into branch '{name}' checked out at '{}'", path.display())]
+    CheckedOut {
+        /// The branch.
+        name: BString,
+        /// The working tree.
+        path: PathBuf,
+    },
+    /// The caller asked to stop.
+    #[error("interrupted; no ref was moved")]
+    Interrupted,
     /// What was asked for makes no sense.
     #[error("{0}")]
     Usage(String),

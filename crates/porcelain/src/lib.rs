@@ -13,7 +13,6 @@ mod error;
 pub mod fetch;
 pub mod ls_remote;
 pub mod push;
-mod received;
 pub mod remote;
 
 pub use error::Error;

@@ -139,20 +139,7 @@ impl Bridge {
         let discard = &mut gix::progress::Discard;
         let shaken = handshake(&mut *self, Service::UploadPack, |_| Ok(None), Vec::new(), discard)?;
         self.prefetched = Some(advertisement);
-        let object_hash = match shaken
-            .capabilities
-            .capability("object-format")
-            .and_then(|format| format.value())
-        {
-            // A server that doesn't say uses SHA-1 (gitprotocol-capabilities, "object-format").
-            None => gix::hash::Kind::Sha1,
-            Some(name) => name.to_str_lossy().parse().map_err(|_| {
-                gix::error::message!(
-                    "the server names objects by '{}', which is not known here",
-                    name.as_bstr()
-                )
-            })?,
-        };
+        let object_hash = object_format(&shaken.capabilities)?;
         let refs = match (refs, shaken.refs) {
             (false, _) => Vec::new(),
             (true, Some(refs)) => refs,
@@ -186,6 +173,23 @@ impl Bridge {
             Protocol::V1 => Some("version=1"),
             Protocol::V2 => Some("version=2"),
         }
+    }
+}
+
+/// The hash that names the server's objects. One that doesn't say uses SHA-1 (gitprotocol-capabilities, "object-format").
+pub(crate) fn object_format(capabilities: &client::Capabilities) -> gix::error::Result<gix::hash::Kind> {
+    match capabilities
+        .capability("object-format")
+        .and_then(|format| format.value())
+    {
+        None => Ok(gix::hash::Kind::Sha1),
+        Some(name) => name.to_str_lossy().parse().map_err(|_| {
+            gix::error::message!(
+                "the server names objects by '{}', which is not known here",
+                name.as_bstr()
+            )
+            .into()
+        }),
     }
 }
 

@@ -26,6 +26,9 @@ pub(super) fn main_worktree(repo: &gix::Repository, interrupt: &AtomicBool) -> R
         .checkout_options(gix::worktree::stack::state::attributes::Source::IdMapping)
         .map_err(|source| Error::git(doing, source))?;
     options.destination_is_initially_empty = true;
+    options.keep_going = true;
+    // git sets the bit whether or not it trusts it later (core.fileMode).
+    options.fs.executable_bit = cfg!(unix);
     let objects = repo
         .objects
         .clone()
@@ -35,7 +38,7 @@ pub(super) fn main_worktree(repo: &gix::Repository, interrupt: &AtomicBool) -> R
     let outcome = gix::worktree::state::checkout(&mut index, workdir, objects, &discard, &discard, interrupt, options)
         .map_err(|source| Error::git(doing, source))?;
     if interrupt.load(Ordering::Relaxed) {
-        return Err(Error::git(doing, "interrupted"));
+        return Err(Error::Interrupted);
     }
     index
         .write(Default::default())

@@ -27,6 +27,13 @@ pub(super) enum Target {
     Nothing,
 }
 
+impl Target {
+    /// Whether there is anything to check out.
+    pub(super) fn has_commit(&self) -> bool {
+        !matches!(self, Target::Unborn { .. } | Target::Nothing)
+    }
+}
+
 /// A listed ref's name, id, and peeled id.
 fn parts(listed: &Ref) -> (&BStr, Option<ObjectId>) {
     let (name, id, peeled) = listed.unpack();
@@ -121,10 +128,12 @@ pub(super) fn set(
     };
     let mut edits = Vec::new();
     let mut detached = None;
+    let mut through_head = None;
     match target {
         Target::Branch { name, id } => {
             if !bare {
-                edits.push(update(name.as_bstr(), RefTarget::Object(*id))?);
+                // Through HEAD, whose reflog is to begin here as well.
+                through_head = Some(update("HEAD".into(), RefTarget::Object(*id))?.with_deref(true));
             }
             edits.push(update("HEAD".into(), RefTarget::Symbolic(full_name(name.as_bstr())?))?);
         }
@@ -153,6 +162,7 @@ pub(super) fn set(
         }
     }
     repo.edit_references(edits)
+        .and_then(|_| repo.edit_references(through_head))
         .map_err(|source| Error::git("pointing HEAD at the cloned branch", source))?;
     if let (false, Target::Branch { name, .. } | Target::Unborn { name }) = (bare, target) {
         track(repo, name.as_bstr(), origin)?;

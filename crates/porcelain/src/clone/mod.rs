@@ -1,9 +1,9 @@
 //! Cloning over any transport: `git clone`.
 //!
 //! gix's own clone insists on connecting by one of its built-in HTTP clients, so the steps around its fetch are taken here: a place
-//! for the repository (`place`), its object format (known from the discovery, before anything is created), the remote's
-//! configuration, the first fetch straight into packed refs, `HEAD` (`head`) and the working tree (`checkout`). Whatever goes
-//! wrong, the destination is left as it was found.
+//! for the repository ([`place`]), its object format (known from the discovery, before anything is created), the remote's
+//! configuration, the first fetch straight into packed refs, `HEAD` ([`head`]) and the working tree ([`checkout`]). Whatever goes
+//! wrong before the working tree's turn, the destination is left as it was found.
 
 mod checkout;
 mod head;
@@ -23,9 +23,12 @@ pub use place::directory_for;
 
 use crate::{
     Error,
-    bridge::{self, Bridge, RemoteMessages},
+    bridge::{Bridge, RemoteMessages},
     fetch::{Depth, PackStatistics},
 };
+
+/// An advertisement longer than this is not read: 2^28 bytes hold some millions of refs.
+const ADVERTISEMENT_LIMIT: u64 = 1 << 28;
 
 /// How to clone. The default is `git clone` without options.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +66,10 @@ pub struct CloneOutcome {
     pub pack: Option<PackStatistics>,
     /// Files that could not be written, with the reason. The rest of the tree is there.
     pub checkout_errors: Vec<(BString, String)>,
+    /// Why the working tree could not be written at all. The repository is complete, as with git.
+    pub checkout_failure: Option<Error>,
+    /// The remote has commits, but its `HEAD` leads to none: nothing was checked out.
+    pub headless: bool,
     /// Paths that fell onto one another on a file system that ignores case.
     pub collisions: Vec<BString>,
     /// The commit `HEAD` is detached at, when the chosen `branch` is a tag or the remote's `HEAD` is detached.
@@ -73,7 +80,7 @@ pub struct CloneOutcome {
 ///
 /// # Errors
 /// When the destination is in use, when the remote can't be reached or refuses, when the asked branch isn't there, or when something
-/// can't be written. What was created is removed again.
+/// can't be written. What was created is removed again. A working tree that can't be written is told in the outcome.
 pub fn clone<P>(
     url: &BStr,
     directory: &Path,
@@ -94,9 +101,10 @@ where
     let discovery = session.discover(rgit_smart_http::Service::UploadPack, Bridge::protocol_header(version))?;
     let mut advertisement = Vec::new();
     discovery
-        .take(bridge::LISTING_LIMIT)
+        .take(ADVERTISEMENT_LIMIT)
         .read_to_end(&mut advertisement)
         .map_err(|source| Error::git("reading the server's advertisement", source))?;
+    let shown = session.url().to_owned();
     let mut bridge = Bridge::new(session).with_protocol(version);
     if let Some(messages) = remote_messages {
         bridge = bridge.with_remote_messages(messages);
@@ -166,7 +174,8 @@ where
         (false, false) => Tags::All,
     });
 
-    let reflog = BString::from([b"clone: from ", url.as_bytes()].concat());
+    // The session's URL is without the password that the given one may hold.
+    let reflog = BString::from(format!("clone: from {shown}"));
     // HEAD is asked for so that a detached one comes along; its ref is written by `head`.
     let extra = if single {
         Vec::new()
@@ -194,7 +203,9 @@ where
     let target = head::choose(&repo, &refs, options.branch.as_ref(), origin.as_bstr())?;
 
     let mut pack = None;
-    if refs.iter().any(|listed| !matches!(listed, Ref::Unborn { .. })) {
+    // Of a branch that isn't there yet there is nothing to fetch.
+    let nothing = single && matches!(target, head::Target::Unborn { .. } | head::Target::Nothing);
+    if !nothing && refs.iter().any(|listed| !matches!(listed, Ref::Unborn { .. })) {
         let mut received = prepared
             .with_write_packed_refs_only(true)
             .with_reflog_message(gix::remote::fetch::RefLogMessage::Override {
@@ -203,26 +214,38 @@ where
             .with_shallow(options.depth.to_gix()?)
             .receive(progress, interrupt)
             .map_err(blame("receiving objects"))?;
-        crate::received::settle(&mut received)?;
-        if let Status::Change { write_pack_bundle, .. } = &received.status {
+        if let Status::Change { write_pack_bundle, .. } = &mut received.status {
             pack = Some(PackStatistics::new(write_pack_bundle.index.num_objects));
+            crate::fetch::share(write_pack_bundle, &repo.git_dir().join("config"));
+            if let Some(keep) = write_pack_bundle.keep_path.take() {
+                std::fs::remove_file(&keep).map_err(|source| Error::Write { path: keep, source })?;
+            }
         }
     }
+    crate::fetch::check_all(&repo, interrupt)?;
     // The handle that received knows the new pack; this one learns of it by itself on the first miss.
     let detached = head::set(&repo, &target, &refs, origin.as_bstr(), reflog.as_bstr())?;
-    let mut checkout_errors = Vec::new();
-    let mut collisions = Vec::new();
-    if !bare && !options.no_checkout && pack.is_some() {
-        (checkout_errors, collisions) = checkout::main_worktree(&repo, interrupt)?;
-    }
+    // From here on all is there that was to be fetched: a working tree that can't be written is no reason to take it away.
     place.keep();
-    Ok(CloneOutcome {
+    let mut outcome = CloneOutcome {
         repo,
+        headless: pack.is_some() && !target.has_commit(),
         pack,
-        checkout_errors,
-        collisions,
+        checkout_errors: Vec::new(),
+        checkout_failure: None,
+        collisions: Vec::new(),
         detached,
-    })
+    };
+    if !bare && !options.no_checkout && outcome.pack.is_some() && !outcome.headless {
+        match checkout::main_worktree(&outcome.repo, interrupt) {
+            Ok((errors, collisions)) => {
+                outcome.checkout_errors = errors;
+                outcome.collisions = collisions;
+            }
+            Err(err) => outcome.checkout_failure = Some(err),
+        }
+    }
+    Ok(outcome)
 }
 
 /// What a clone of every branch fetches.
@@ -278,7 +301,8 @@ fn save_remote(
     push("url", url)?;
     // A bare clone that is no mirror remembers no refspec: later fetches take HEAD (git-clone, "--bare").
     if !options.bare || options.mirror {
-        for spec in specs {
+        // Nor does one of a detached HEAD alone: there is no branch to follow.
+        for spec in specs.iter().filter(|spec| *spec != "+HEAD") {
             push("fetch", spec.as_bstr())?;
         }
     }

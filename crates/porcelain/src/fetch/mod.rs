@@ -1,29 +1,44 @@
 //! Fetching into a gix repository over any transport: `git fetch`.
 //!
-//! Negotiation and pack reception are gix's. This room decides what is asked for (configured or given refspecs, tags, depth), what
-//! happens to refs beyond gix's own updates (tracking refs of given refspecs, pruning, `FETCH_HEAD`), and reports each ref as git
-//! does. It never prints.
+//! Negotiation and pack indexing are gix's. This room decides what is asked for ([`specs`], [`wanted`]), makes sure that what came is
+//! whole ([`receive`], [`connected`]), then prunes and moves refs by git's rules ([`prune`], [`update`]), writes `FETCH_HEAD`, and
+//! reports each ref as git does. It never prints.
 
+mod connected;
 mod fetch_head;
+mod local;
 mod outcome;
 mod prune;
-mod tracking;
+mod receive;
+mod specs;
+mod update;
+mod wanted;
 
-use std::{num::NonZeroU32, sync::atomic::AtomicBool};
+use std::{
+    collections::HashSet,
+    num::NonZeroU32,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use bstr::{BStr, BString, ByteSlice};
 use gix::{
+    ObjectId,
+    objs::Exists,
     progress::NestedProgress,
-    protocol::transport::Protocol,
+    protocol::{handshake::Ref, transport::Protocol},
     remote::fetch::{Shallow, Tags},
 };
 use rgit_smart_http::Session;
 
+use local::LocalRefs;
 pub use outcome::{FetchOutcome, FetchedRef, Flag, PackStatistics};
+pub(crate) use receive::share;
+use specs::Specs;
 
 use crate::{
     Error,
     bridge::{Bridge, RemoteMessages},
+    push::refspec::{Refspec, Side},
 };
 
 /// What to fetch, and how. The default is `git fetch` without options.
@@ -38,8 +53,12 @@ pub struct Options {
     pub prune: bool,
     /// Let every refspec replace what isn't an ancestor (`--force`).
     pub force: bool,
-    /// Only say what would happen.
+    /// Only say what would happen. Objects are fetched all the same, since only they tell.
     pub dry_run: bool,
+    /// Keep what other fetches wrote into `FETCH_HEAD` (`--append`).
+    pub append: bool,
+    /// How the lines in reflogs begin; `fetch` where empty. git puts the command line here.
+    pub action: BString,
     /// How to change the shallow boundary.
     pub depth: Depth,
     /// `protocol.version`: 2 unless configured otherwise.
@@ -100,11 +119,12 @@ pub(crate) fn protocol(version: Option<u8>) -> Protocol {
 
 /// Fetch from `remote` over `session`, whose URL must be the remote's.
 ///
-/// Refs are moved only after every object arrived and was indexed; an interrupted fetch leaves refs and objects as they were.
+/// Refs are moved only after every object arrived, was indexed, and was found to lead to nothing that isn't here; an interrupted fetch
+/// leaves refs as they were.
 ///
 /// # Errors
-/// When the remote can't be reached or refuses, when a named ref isn't there, or when objects or refs can't be written. A ref that
-/// may not be moved is no error: it is reported as rejected in the outcome.
+/// When the remote can't be reached or refuses, when a named ref isn't there, when a branch that is checked out would move, or when
+/// objects can't be written. A ref that may not or can't be moved is no error: the outcome tells of it.
 pub fn fetch<P>(
     remote: gix::Remote<'_>,
     session: Session,
@@ -118,89 +138,212 @@ where
     P::SubProgress: 'static,
 {
     let repo = remote.repo();
-    let configured = remote.refspecs(gix::remote::Direction::Fetch).to_vec();
-    let (specs, given) = refspecs_to_use(&configured, options)?;
-    let has_destination = specs.iter().any(|spec| spec.to_ref().destination().is_some());
-    let tags = match options.tags {
-        Some(tags) => tags,
-        // git follows tags only when something is stored in a ref (git-fetch, "--no-tags").
-        None if !has_destination => Tags::None,
-        None => remote.fetch_tags(),
+    let configured: Vec<BString> = remote
+        .refspecs(gix::remote::Direction::Fetch)
+        .iter()
+        .map(|spec| spec.to_ref().to_bstring())
+        .collect();
+    if !options.append && !options.dry_run {
+        // What an earlier fetch brought must not be merged in place of what this one fails to bring.
+        fetch_head::write(repo, false, &[], b"")?;
+    }
+    let merge = Merge::of_head(repo, &remote);
+    let specs = Specs::choose(&configured, &merge.names, options)?;
+    let tags = match options.tags.unwrap_or_else(|| remote.fetch_tags()) {
+        Tags::Included if !specs.store() => Tags::None,
+        tags => tags,
     };
 
     let url = BString::from(session.url());
-    let mut fetching = remote.clone();
-    fetching
-        .replace_refspecs(
-            specs
-                .iter()
-                .map(|spec| spec.to_ref().to_bstring())
-                .collect::<Vec<_>>()
-                .iter()
-                .map(|spec| spec.as_bstr()),
-            gix::remote::Direction::Fetch,
-        )
-        .map_err(|source| Error::git("reading the refspecs", source))?;
-    let fetching = fetching.with_fetch_tags(tags);
-
     let mut bridge = Bridge::new(session).with_protocol(protocol(options.protocol));
     if let Some(messages) = remote_messages {
         bridge = bridge.with_remote_messages(messages);
     }
+    let (handshake, refs) = list(repo, &mut bridge, specs.prefixes(&merge.names, tags), &mut progress)?;
+
+    let mut local = LocalRefs::read(repo)?;
+    let (mut wanted, ignored) = plan(&specs, &configured, &merge, tags, &refs, options)?;
+    let have = repo.objects.clone();
+    let ids = |wanted: &[wanted::Wanted]| -> Vec<ObjectId> { wanted.iter().map(|entry| entry.id).collect() };
+    if tags == Tags::Included {
+        let coming: HashSet<ObjectId> = wanted.iter().map(|entry| entry.id).collect();
+        let mut tags = wanted::followed_tags(&refs, &local.0, &coming, |id| have.exists(id));
+        wanted::drop_those_in(&wanted, &mut tags);
+        wanted.append(&mut tags);
+    }
+    refuse_checked_out(repo, &wanted)?;
+
     let failure = bridge.failure();
-    let blame = |doing: &'static str| {
-        let failure = failure.clone();
-        move |source: gix::Error| match failure.take() {
-            Some(err) => Error::Session(err),
-            None => Error::git(doing, source),
-        }
-    };
-
-    let prepared = fetching
-        .to_connection_with_transport(bridge)
-        .prepare_fetch(
-            &mut progress,
-            gix::remote::ref_map::Options {
-                prefix_from_spec_as_filter_on_remote: can_filter(&specs),
-                ..Default::default()
-            },
-        )
-        .map_err(blame("listing the remote's refs"))?;
-    if given {
-        missing_sources(&specs, prepared.ref_map())?;
-    }
-    let hash = prepared.ref_map().object_hash;
-    if hash != repo.object_hash() {
-        return Err(Error::ObjectFormat {
-            local: repo.object_hash(),
-            remote: hash,
-        });
-    }
-
-    let mut received = prepared
-        .with_dry_run(options.dry_run)
-        .with_shallow(options.depth.to_gix()?)
-        .receive(progress, interrupt)
-        .map_err(blame("receiving objects"))?;
-
-    let mut outcome = FetchOutcome::from_received(
-        url,
+    let mut receiver = receive::Receiver {
         repo,
-        &mut received,
-        fetching.refspecs(gix::remote::Direction::Fetch),
-    );
-    if given && !options.dry_run {
-        tracking::update(repo, &configured, &received.ref_map, &mut outcome)?;
+        bridge: &mut bridge,
+        failure,
+        handshake,
+        shallow: options.depth.to_gix()?,
+        complete: local.ids(),
+        kept: receive::Kept::default(),
+    };
+    let mut pack = receiver.receive(&ids(&wanted), tags, &mut progress, interrupt)?;
+    let mut more = Vec::new();
+    if tags == Tags::Included {
+        // Tags into what has just come; the server sends most of them along by itself.
+        more = wanted::followed_tags(&refs, &local.0, &HashSet::new(), |id| have.exists(id));
+        wanted::drop_those_in(&wanted, &mut more);
+        receiver.shallow = Shallow::NoChange;
+        receiver.complete.extend(ids(&wanted));
+        receiver.complete.sort();
+        pack = receiver.receive(&ids(&more), Tags::None, progress, interrupt)?.or(pack);
     }
+    if interrupt.load(Ordering::Relaxed) {
+        return Err(Error::Interrupted);
+    }
+
+    let mut report = Vec::new();
     if options.prune {
         // git prunes with the refspecs given on the command line where there are any (git-fetch, "PRUNING").
-        prune::prune(repo, &specs, &received.ref_map, options.dry_run, &mut outcome)?;
+        report = prune::prune(repo, &mut local, &specs.list, &refs, options.dry_run)?;
     }
+    let action = if options.action.is_empty() {
+        BStr::new("fetch")
+    } else {
+        options.action.as_bstr()
+    };
+    for wanted in [&wanted, &more] {
+        report.extend(update::update(repo, &mut local, wanted, action, options.dry_run)?);
+    }
+    let outcome = FetchOutcome {
+        url,
+        refs: report,
+        pack,
+        ignored,
+    };
     if !options.dry_run {
-        fetch_head::write(repo, remote.name().is_some(), given, tags, &received.ref_map, &outcome)?;
-        crate::received::settle(&mut received)?;
+        wanted.append(&mut more);
+        fetch_head::write(repo, options.append, &wanted, outcome.shown_url())?;
     }
     Ok(outcome)
+}
+
+/// Ask for the refs that begin with `prefixes`.
+fn list<P: NestedProgress>(
+    repo: &gix::Repository,
+    bridge: &mut Bridge,
+    prefixes: Option<Vec<BString>>,
+    progress: &mut P,
+) -> Result<(gix::protocol::Handshake, Vec<Ref>), Error> {
+    use gix::protocol::{LsRefsCommand, handshake, transport::Service};
+    let failure = bridge.failure();
+    let blame = |source: gix::Error| match failure.take() {
+        Some(err) => Error::Session(err),
+        None => Error::git("listing the remote's refs", source),
+    };
+    // The session asks git's credential helpers itself; gix is never told that authentication is needed.
+    let mut shaken = handshake(&mut *bridge, Service::UploadPack, |_| Ok(None), Vec::new(), progress).map_err(blame)?;
+    let remote = crate::bridge::object_format(&shaken.capabilities).map_err(blame)?;
+    if remote != repo.object_hash() {
+        return Err(Error::ObjectFormat {
+            local: repo.object_hash(),
+            remote,
+        });
+    }
+    let refs = match (shaken.refs.take(), prefixes) {
+        (Some(refs), _) => refs,
+        // Objects alone are wanted.
+        (None, Some(prefixes)) if prefixes.is_empty() => Vec::new(),
+        (None, prefixes) => LsRefsCommand::new(
+            prefixes.map(specs::ref_prefixes),
+            &shaken.capabilities,
+            crate::ls_remote::agent(),
+        )
+        .invoke_blocking(bridge, progress, false)
+        .map_err(blame)?,
+    };
+    Ok((shaken, refs))
+}
+
+/// All that is fetched but for tags that are followed, and the names that can't be.
+fn plan(
+    specs: &Specs,
+    configured: &[BString],
+    merge: &Merge,
+    tags: Tags,
+    refs: &[Ref],
+    options: &Options,
+) -> Result<(Vec<wanted::Wanted>, Vec<BString>), Error> {
+    let mut wanted = specs.select(refs)?;
+    let mut opportune = Vec::new();
+    if specs.given {
+        let configured: Vec<Refspec> = configured
+            .iter()
+            .filter_map(|spec| Refspec::parse(spec.as_bstr(), Side::Fetch))
+            .collect();
+        opportune = wanted::tracking(&wanted, &configured);
+    } else {
+        if !merge.configured
+            && specs.list.first().is_some_and(|spec| !spec.pattern)
+            && let Some(first) = wanted.first_mut()
+        {
+            first.for_merge = wanted::ForMerge::Yes;
+        }
+        wanted::add_merges(&mut wanted, &merge.names, refs);
+    }
+    if tags == Tags::All {
+        wanted.extend(wanted::all_tags(refs, options.force));
+    }
+    wanted.append(&mut opportune);
+    let ignored = wanted::without_duplicates(&mut wanted)?;
+    Ok((wanted, ignored))
+}
+
+/// What `branch.<name>.merge` says of the branch that `HEAD` is on.
+struct Merge {
+    /// It says something, of whichever remote.
+    configured: bool,
+    /// What it says, if it is of this remote.
+    names: Vec<BString>,
+}
+
+impl Merge {
+    fn of_head(repo: &gix::Repository, remote: &gix::Remote<'_>) -> Merge {
+        let branch = crate::remote::current_branch(repo).ok().flatten();
+        let config = repo.config_snapshot();
+        let names = branch
+            .as_ref()
+            .and_then(|branch| config.plumbing().strings_by("branch", Some(branch.as_bstr()), "merge"))
+            .unwrap_or_default();
+        let its_remote =
+            branch.and_then(|branch| config.plumbing().string_by("branch", Some(branch.as_bstr()), "remote"));
+        let configured = !names.is_empty();
+        let ours = remote.name().map(|name| name.as_bstr());
+        Merge {
+            configured,
+            names: if ours.is_some() && its_remote.as_ref().map(|name| name.as_bstr()) == ours {
+                names
+            } else {
+                Vec::new()
+            },
+        }
+    }
+}
+
+/// git refuses the whole fetch, before it asks for a pack.
+fn refuse_checked_out(repo: &gix::Repository, wanted: &[wanted::Wanted]) -> Result<(), Error> {
+    let branches = local::checked_out(repo);
+    for name in wanted.iter().filter_map(|entry| entry.local.as_ref()) {
+        if let Some(path) = branches.get(name) {
+            return Err(Error::CheckedOut {
+                name: name.clone(),
+                path: path.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Make sure that all is here that any ref of a fresh clone leads to.
+pub(crate) fn check_all(repo: &gix::Repository, interrupt: &AtomicBool) -> Result<(), Error> {
+    let tips = LocalRefs::read(repo)?.ids();
+    connected::check(repo, &tips, &[], interrupt).map_err(receive::incomplete)
 }
 
 /// Whether the server may leave out refs by the prefixes of these refspecs. gix asks by the prefixes of all refspecs together, so that
@@ -208,100 +351,7 @@ where
 pub(crate) fn can_filter(specs: &[gix::refspec::RefSpec]) -> bool {
     specs.iter().all(|spec| {
         let mut prefixes = Vec::new();
-        let negative = matches!(
-            spec.to_ref().instruction(),
-            gix::refspec::Instruction::Fetch(gix::refspec::instruction::Fetch::Exclude { .. })
-        );
         spec.to_ref().expand_prefixes(&mut prefixes);
-        negative || !(prefixes.is_empty() || prefixes.iter().any(|prefix| prefix.contains(&b'*')))
+        !(prefixes.is_empty() || prefixes.iter().any(|prefix| prefix.contains(&b'*')))
     })
-}
-
-/// The refspecs of this fetch, and whether the user gave them.
-fn refspecs_to_use(
-    configured: &[gix::refspec::RefSpec],
-    options: &Options,
-) -> Result<(Vec<gix::refspec::RefSpec>, bool), Error> {
-    let parse = |spec: &BStr| {
-        let mut spec = spec.to_owned();
-        if options.force && !spec.starts_with(b"+") && !spec.starts_with(b"^") {
-            spec.insert(0, b'+');
-        }
-        gix::refspec::parse(spec.as_bstr(), gix::refspec::parse::Operation::Fetch)
-            .map(|spec| spec.to_owned())
-            .map_err(|_| Error::Usage(format!("invalid refspec '{spec}'")))
-    };
-    if !options.refspecs.is_empty() {
-        let mut specs = Vec::new();
-        let mut given = options.refspecs.iter().peekable();
-        while let Some(spec) = given.next() {
-            // `tag <name>` means refs/tags/<name>:refs/tags/<name> (git-fetch, "<refspec>").
-            if spec == "tag"
-                && let Some(name) = given.next()
-            {
-                specs.push(parse(
-                    BString::from(format!("refs/tags/{name}:refs/tags/{name}")).as_bstr(),
-                )?);
-            } else {
-                specs.push(parse(spec.as_bstr())?);
-            }
-        }
-        return Ok((specs, true));
-    }
-    if configured.is_empty() {
-        return Ok((vec![parse("HEAD".into())?], true));
-    }
-    let specs = configured
-        .iter()
-        .map(|spec| parse(spec.to_ref().to_bstring().as_bstr()))
-        .collect::<Result<_, _>>()?;
-    Ok((specs, false))
-}
-
-/// A ref named outright must be there: git fails before it asks for a pack.
-fn missing_sources(specs: &[gix::refspec::RefSpec], map: &gix::remote::fetch::RefMap) -> Result<(), Error> {
-    for (index, spec) in specs.iter().enumerate() {
-        let spec = spec.to_ref();
-        let Some(source) = spec.source() else { continue };
-        let negative = matches!(
-            spec.instruction(),
-            gix::refspec::Instruction::Fetch(gix::refspec::instruction::Fetch::Exclude { .. })
-        );
-        if negative || source.contains(&b'*') {
-            continue;
-        }
-        let found = map
-            .mappings
-            .iter()
-            .any(|mapping| mapping.spec_index == gix::remote::fetch::refmap::SpecIndex::ExplicitInRemote(index));
-        if !found {
-            return Err(Error::MissingRemoteRef {
-                name: source.to_owned(),
-            });
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_refspecs_with_a_prefix_let_the_server_filter() {
-        let parse = |spec: &str| {
-            gix::refspec::parse(spec.into(), gix::refspec::parse::Operation::Fetch)
-                .unwrap()
-                .to_owned()
-        };
-        let can = |specs: &[&str]| can_filter(&specs.iter().map(|spec| parse(spec)).collect::<Vec<_>>());
-        assert!(can(&[
-            "+refs/heads/*:refs/remotes/o/*",
-            "HEAD",
-            "main",
-            "^refs/heads/x"
-        ]));
-        assert!(!can(&["+refs/*:refs/*", "HEAD"]));
-        assert!(!can(&["refs/*/x:refs/*/x"]));
-    }
 }

@@ -1,11 +1,7 @@
 //! What a fetch did, ref by ref, in the terms git prints.
 
-use bstr::{BStr, BString, ByteSlice};
-use gix::{
-    ObjectId,
-    refs::transaction::{Change, PreviousValue},
-    remote::fetch::{Outcome, RefMap, Status, refs::update::Mode},
-};
+use bstr::BString;
+use gix::ObjectId;
 
 /// The result of [`fetch`](super::fetch()).
 #[derive(Debug, Clone)]
@@ -13,10 +9,12 @@ use gix::{
 pub struct FetchOutcome {
     /// The remote's URL, without user and password.
     pub url: BString,
-    /// One entry a ref, in the remote's order; pruned refs stand first, as git prints them.
+    /// One entry a ref, in the order in which git prints them: pruned refs first.
     pub refs: Vec<FetchedRef>,
     /// What arrived; `None` when nothing was needed.
     pub pack: Option<PackStatistics>,
+    /// Names that the remote's refs would have had here, but that no ref may have. Nothing was done about these.
+    pub ignored: Vec<BString>,
 }
 
 /// The pack that arrived.
@@ -49,6 +47,17 @@ pub struct FetchedRef {
     pub new: Option<ObjectId>,
     /// Why it was refused, in git's words.
     pub reason: Option<String>,
+    /// Why `local` could not be written, though it might have been: a lock, or a ref whose name stands in the way.
+    pub failure: Option<String>,
+    /// Symbolic refs here that lead nowhere once `local` is pruned.
+    pub dangling: Vec<BString>,
+}
+
+impl FetchedRef {
+    /// Whether `local` is to get another value.
+    pub(super) fn moves(&self) -> bool {
+        self.local.is_some() && matches!(self.flag, Flag::FastForward | Flag::Forced | Flag::Tag | Flag::New)
+    }
 }
 
 /// The flags of git-fetch(1), section "OUTPUT".
@@ -96,81 +105,10 @@ impl FetchOutcome {
         url.strip_suffix(b".git").unwrap_or(url)
     }
 
-    /// Whether a ref was refused: `git fetch` exits with 1 then.
+    /// Whether a ref was refused or could not be written: `git fetch` exits with 1 then.
     pub fn has_rejected(&self) -> bool {
-        self.refs.iter().any(|entry| entry.flag == Flag::Rejected)
+        self.refs
+            .iter()
+            .any(|entry| entry.flag == Flag::Rejected || entry.failure.is_some())
     }
-
-    pub(super) fn from_received(
-        url: BString,
-        repo: &gix::Repository,
-        received: &mut Outcome,
-        specs: &[gix::refspec::RefSpec],
-    ) -> FetchOutcome {
-        let (updates, pack) = match &received.status {
-            Status::NoPackReceived { update_refs, .. } => (update_refs, None),
-            Status::Change {
-                update_refs,
-                write_pack_bundle,
-                ..
-            } => (
-                update_refs,
-                Some(PackStatistics::new(write_pack_bundle.index.num_objects)),
-            ),
-        };
-        let RefMap {
-            mappings,
-            extra_refspecs,
-            ..
-        } = &received.ref_map;
-        let refs = updates
-            .iter_mapping_updates(mappings, specs, extra_refspecs)
-            .filter(|(update, ..)| update.mode != Mode::ImplicitTagNotSentByRemote)
-            .map(|(update, mapping, _spec, edit)| {
-                let old = match edit.map(|edit| &edit.change) {
-                    Some(Change::Update { expected, .. }) => match expected {
-                        PreviousValue::MustExistAndMatch(target) => target.try_id().map(ToOwned::to_owned),
-                        _ => None,
-                    },
-                    _ => mapping.local.as_ref().and_then(|name| current(repo, name.as_bstr())),
-                };
-                let is_tag = mapping
-                    .local
-                    .as_ref()
-                    .is_some_and(|name| name.starts_with(b"refs/tags/"));
-                let (flag, reason) = match (&update.mode, mapping.local.is_some()) {
-                    (_, false) => (Flag::New, None),
-                    (Mode::NoChangeNeeded, _) => (Flag::UpToDate, None),
-                    (Mode::FastForward, _) => (Flag::FastForward, None),
-                    (Mode::Forced, _) if is_tag => (Flag::Tag, None),
-                    (Mode::Forced, _) => (Flag::Forced, None),
-                    (Mode::New, _) => (Flag::New, None),
-                    (Mode::RejectedTagUpdate, _) => (Flag::Rejected, Some("would clobber existing tag".to_owned())),
-                    (Mode::RejectedNonFastForward, _) => (Flag::Rejected, Some("non-fast-forward".to_owned())),
-                    (Mode::RejectedCurrentlyCheckedOut { .. }, _) => (
-                        Flag::Rejected,
-                        Some("refusing to fetch into the branch that is checked out".to_owned()),
-                    ),
-                    (other, _) => (Flag::Rejected, Some(other.to_string())),
-                };
-                FetchedRef {
-                    flag,
-                    remote: mapping.remote.as_name().map(ToOwned::to_owned),
-                    local: mapping.local.clone(),
-                    old,
-                    new: mapping.remote.as_id().map(ToOwned::to_owned),
-                    reason,
-                }
-            })
-            .collect();
-        FetchOutcome { url, refs, pack }
-    }
-}
-
-/// What a ref here holds now.
-pub(super) fn current(repo: &gix::Repository, name: &BStr) -> Option<ObjectId> {
-    repo.try_find_reference(name)
-        .ok()
-        .flatten()
-        .and_then(|reference| reference.try_id().map(gix::Id::detach))
 }

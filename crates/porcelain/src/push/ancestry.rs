@@ -17,7 +17,7 @@ const OLD: u8 = 2;
 const QUEUED: u8 = 4;
 
 /// Walks commits of one repository.
-pub(super) struct Ancestry<'repo> {
+pub(crate) struct Ancestry<'repo> {
     repo: &'repo gix::Repository,
     commit_graph: Option<gix::commitgraph::Graph>,
     shallow: HashSet<ObjectId>,
@@ -50,7 +50,7 @@ struct Node {
 }
 
 impl<'repo> Ancestry<'repo> {
-    pub(super) fn new(repo: &'repo gix::Repository) -> Result<Self, Error> {
+    pub(crate) fn new(repo: &'repo gix::Repository) -> Result<Self, Error> {
         let shallow = repo
             .shallow_commits()
             .map_err(Error::repository("reading the shallow boundary"))?;
@@ -66,7 +66,7 @@ impl<'repo> Ancestry<'repo> {
     ///
     /// Both ends are walked by age. What is reachable from `old` can't lead down to `old`, so the walk is over as soon as
     /// everything that waits is reachable from `old`, or lies below it by generation.
-    pub(super) fn is_ancestor(&self, old: ObjectId, new: ObjectId) -> Result<bool, Error> {
+    pub(crate) fn is_ancestor(&self, old: ObjectId, new: ObjectId) -> Result<bool, Error> {
         if old == new {
             return Ok(true);
         }

@@ -7,7 +7,7 @@
 //! Refuses: printing (a [`summary`] is data), knowing how bytes travel (the [`Session`](rgit_smart_http::Session) is handed in),
 //! certificates for pushes, and submodule recursion.
 
-mod ancestry;
+pub(crate) mod ancestry;
 mod default;
 mod error;
 mod hook;
@@ -27,6 +27,7 @@ mod upstream;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::tracking::commit;
 pub use self::{
     error::{Complaint, Error},
     lease::{Expect, Lease},

@@ -86,7 +86,8 @@ fn edit(repo: &gix::Repository, name: &BStr, new: ObjectId) -> Result<Option<Ref
     ))
 }
 
-fn commit(repo: &gix::Repository, edits: impl IntoIterator<Item = RefEdit>) -> Result<(), gix::Error> {
+/// Edit refs, all or none, under the configured name.
+pub(crate) fn commit(repo: &gix::Repository, edits: impl IntoIterator<Item = RefEdit>) -> Result<(), gix::Error> {
     // Without a name configured a reflog still is worth having.
     let time = gix::date::Time::now_local_or_utc().to_string();
     let nobody = gix::actor::SignatureRef {
