@@ -62,6 +62,7 @@ macro_rules! mount {
                 resend:
                     a_get_on_a_dying_connection_is_sent_again,
                     a_post_that_may_have_been_processed_is_not,
+                    a_post_that_may_be_repeated_is,
                     nothing_is_sent_a_third_time,
                     new_connections_get_no_second_chance,
                     a_begun_answer_rules_it_out,

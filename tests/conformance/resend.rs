@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::Request;
 use rgit_testkit::scripted::{Server, Step};
-use rgit_transport::{Body, Stage, Transport};
+use rgit_transport::{Body, Repeatable, Stage, Transport};
 
 use crate::support::{Mount, echo_step, failed, get, ok, plain, post, read, text, wire};
 
@@ -71,6 +71,18 @@ pub(crate) fn a_post_that_may_have_been_processed_is_not(mount: &Mount) {
                 .count();
             assert_eq!(posts, 1, "{:?}", body());
         }
+    }
+}
+
+pub(crate) fn a_post_that_may_be_repeated_is(mount: &Mount) {
+    for death in [Step::Close, Step::Reset] {
+        let (server, transport) = dying(mount, death, alive);
+        let mut request = post(&server.url("/post"), Body::full("abc"));
+        request.extensions_mut().insert(Repeatable);
+        let response = transport.exchange(request).expect("an answer");
+        assert_eq!((wire(&response).reused, wire(&response).resent), (false, 1));
+        assert_eq!(read(response).expect("its body"), b"/post");
+        assert_eq!(server.requests()[1][0].body, b"abc");
     }
 }
 

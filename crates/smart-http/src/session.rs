@@ -3,7 +3,7 @@
 use std::{io::Read, sync::Arc};
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use rgit_transport::{Answer, Body, Transport, Wire};
+use rgit_transport::{Answer, Body, Repeatable, Transport, Wire};
 
 use crate::{
     Credentials, Error, Options, Service, Unauthenticated,
@@ -208,6 +208,10 @@ impl Session {
             reason: err.to_string(),
         })?;
         *request.headers_mut() = headers;
+        if ask.service == Service::UploadPack {
+            // It reads only. A push may not be repeated: its hooks would run twice, and its own success would refuse it.
+            request.extensions_mut().insert(Repeatable);
+        }
         let response = self.transport.exchange(request)?;
         trace::answer(&response);
         if self.exchanges.len() == MAX_EXCHANGES {

@@ -8,7 +8,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
     time::Duration,
@@ -29,6 +29,8 @@ const LINGER: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     exchanges: AtomicUsize,
+    /// Whether there was any exchange yet.
+    begun: AtomicBool,
     changed: Notify,
     flushes: watch::Sender<u64>,
 }
@@ -36,6 +38,7 @@ pub(crate) struct Activity {
 impl Activity {
     pub(crate) fn begin(self: &Arc<Self>) -> Exchange {
         self.exchanges.fetch_add(1, Ordering::SeqCst);
+        self.begun.store(true, Ordering::SeqCst);
         self.changed.notify_one();
         Exchange(self.clone())
     }
@@ -50,11 +53,12 @@ impl Activity {
         }
     }
 
-    /// Resolves when no exchange has been in flight for `timeout` without a break.
+    /// Resolves when no exchange has been in flight for `timeout` without a break, after there was one: no server closes on a client
+    /// that has just connected.
     pub(crate) async fn idle_for(&self, timeout: Duration) {
         loop {
             let changed = self.changed.notified();
-            if self.exchanges.load(Ordering::SeqCst) > 0 {
+            if self.exchanges.load(Ordering::SeqCst) > 0 || !self.begun.load(Ordering::SeqCst) {
                 changed.await;
             } else if tokio::time::timeout(timeout, changed).await.is_err()
                 && self.exchanges.load(Ordering::SeqCst) == 0

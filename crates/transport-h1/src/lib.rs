@@ -18,10 +18,11 @@
 //! Idle connections are checked before use, so a connection that the server has closed costs nothing. A *reused* connection can still be
 //! closed by the server at the moment it is used. Then, if no byte of an answer came, the request is sent once more, on a new
 //! connection, when its body can be replayed and
-//! - its method is safe, GET, HEAD or OPTIONS (RFC 9110, section 9.2.2; RFC 9112, section 9.3.1), or
+//! - its method is safe, GET, HEAD or OPTIONS (RFC 9110, section 9.2.2; RFC 9112, section 9.3.1), or its sender says that it is
+//!   [`Repeatable`](rgit_transport::Repeatable), or
 //! - its head had not been handed to the socket whole, so that no server can have begun to act on it.
 //!
-//! A POST whose head is out may have started a CGI program, even if its body was not finished: that error goes to the caller.
+//! Another POST whose head is out may have started a CGI program, even if its body was not finished: that error goes to the caller.
 //!
 //! # Why neither ureq nor ureq-proto
 //! ureq's own send loop is half duplex. Driving ureq-proto's states by hand does not help: its `SendBody` can't parse an answer, and its
@@ -143,7 +144,7 @@ impl Transport for H1 {
             match outcome {
                 Ok(received) => return Ok(self.answer(&request, connection, received, wire)),
                 Err(Failure::Silent { .. })
-                    if reused && resent == 0 && body.can_replay() && (request.method.is_safe() || !head_sent) =>
+                    if reused && resent == 0 && body.can_replay() && (request.repeatable || !head_sent) =>
                 {
                     tracing::debug!(origin = %request.origin, "a reused connection was closed by the server; sending again");
                     resent += 1;

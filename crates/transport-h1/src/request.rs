@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Method, header, request::Parts};
 use rgit_dial::Origin;
-use rgit_transport::{Body, Error};
+use rgit_transport::{Body, Error, Repeatable};
 
 /// A request, checked and encoded. Without `Debug`: its head holds whatever credentials were given.
 pub(crate) struct Request {
@@ -11,6 +11,8 @@ pub(crate) struct Request {
     /// Request line and headers, with the empty line.
     pub(crate) head: Vec<u8>,
     pub(crate) framing: Sending,
+    /// Whether it may be processed twice.
+    pub(crate) repeatable: bool,
     /// The caller asked for `connection: close`.
     pub(crate) closes: bool,
 }
@@ -34,6 +36,7 @@ impl Request {
             head: encode(parts, &origin, framing),
             origin,
             method: parts.method.clone(),
+            repeatable: parts.method.is_safe() || parts.extensions.get::<Repeatable>().is_some(),
             framing,
             closes: has_token(&parts.headers, header::CONNECTION, "close"),
         })

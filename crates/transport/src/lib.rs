@@ -15,7 +15,8 @@
 //!    reports progress while it still reads a pack, and to stop then would lose the push. Sending goes on, and the answer is
 //!    returned once the body is through (or as soon as the peer will take no more of it).
 //! 3. **Reading an [`Answer`] to its end frees the connection for reuse;** dropping it early closes or resets only that exchange.
-//! 4. **Only what the server provably did not process is sent again,** and only when the [`Body`] can be replayed.
+//! 4. **Only what the server provably did not process is sent again,** or what may be processed twice (safe methods, and what its
+//!    sender calls [`Repeatable`]), and only when the [`Body`] can be replayed.
 //! 5. **No redirects, cookies, credentials, decoding.** Headers go out as given; the transport adds only what frames the message
 //!    (`host`, `content-length` or `transfer-encoding`).
 //! 6. **How it travelled rides along** as [`Wire`] in the response's extensions.
@@ -24,11 +25,13 @@
 mod answer;
 mod body;
 mod error;
+mod repeatable;
 mod wire;
 
 pub use answer::Answer;
 pub use body::Body;
 pub use error::{Error, Stage};
+pub use repeatable::Repeatable;
 pub use wire::{PeerSettings, Wire};
 
 /// Carries HTTP exchanges to whatever origin the request's absolute URI names. See the crate's front page for the promises.

@@ -6,4 +6,3 @@ mod discovery;
 mod posts;
 mod redirects;
 mod script;
-mod tracing_events;

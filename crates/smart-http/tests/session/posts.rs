@@ -174,3 +174,18 @@ proptest! {
         prop_assert_eq!(seen.body, bytes);
     }
 }
+
+#[test]
+fn only_what_reads_may_be_repeated() {
+    let answer = ("content-type", "application/x-git-upload-pack-result");
+    let script = Script::new([
+        result(),
+        step("POST https://h/r/git-upload-pack", 200, &[answer], "0000"),
+    ]);
+    let mut session = session(&script, "https://h/r");
+    for service in [Service::ReceivePack, Service::UploadPack] {
+        session.post(service, None, Body::full("x")).unwrap();
+    }
+    let repeatable: Vec<_> = script.seen().iter().map(|seen| seen.repeatable).collect();
+    assert_eq!(repeatable, [false, true]);
+}

@@ -8,7 +8,7 @@ use std::{
 
 use http::{HeaderMap, Request, Response};
 use rgit_smart_http::{CredentialRequest, Credentials, CredentialsError, Identity, Options, Session};
-use rgit_transport::{Answer, Body, Error, Stage, Transport, Wire};
+use rgit_transport::{Answer, Body, Error, Repeatable, Stage, Transport, Wire};
 
 /// How much of a request's body the scripted server takes before it answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,7 @@ pub(crate) struct Seen {
     pub(crate) kind: &'static str,
     pub(crate) length: Option<u64>,
     pub(crate) body: Vec<u8>,
+    pub(crate) repeatable: bool,
 }
 
 impl Seen {
@@ -156,6 +157,7 @@ impl Transport for Script {
             kind,
             length,
             body: sent,
+            repeatable: head.extensions.get::<Repeatable>().is_some(),
         });
         let Some((status, headers, body)) = step.answer else {
             let source = std::io::Error::from(std::io::ErrorKind::ConnectionReset);

@@ -1,4 +1,7 @@
 //! What a trace shows, and what it must not.
+//!
+//! Alone in its process: tracing asks whichever thread comes first to an event whether anybody listens, and remembers the answer for
+//! all. A test beside this one would say no.
 
 use std::{
     io,
@@ -7,7 +10,11 @@ use std::{
 
 use rgit_smart_http::Service;
 
-use crate::script::*;
+#[allow(dead_code, reason = "the other tests use what this one doesn't")]
+#[path = "session/script.rs"]
+mod script;
+
+use script::*;
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
