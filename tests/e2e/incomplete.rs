@@ -103,17 +103,26 @@ fn a_clone_of_a_pack_with_a_hole() {
     world.server.create("r.git", &[]);
     let url = world.server.url("r.git");
     world.git.git(&source, ["push", "-q", &url, "main"]);
-    let blob = world
+    let listed = world
         .git
-        .text(&source, ["rev-list", "--objects", "--filter=object:type=blob", "main"]);
-    let blob = blob
-        .lines()
-        .last()
-        .and_then(|line| line.split(' ').next())
-        .expect("a blob")
-        .to_owned();
-    let body = answer(&world, &source, &objects(&world, &source, "main", &blob));
-    for options in [["--bare"].as_slice(), &[], &["--mirror"]] {
+        .text(&source, ["rev-list", "--objects", "--no-object-names", "main"]);
+    let objects_there: Vec<&str> = listed.lines().collect();
+    assert!(objects_there.len() >= 9, "commits, trees and blobs");
+    for missing in &objects_there {
+        doctored(
+            &world,
+            answer(&world, &source, &objects(&world, &source, "main", missing)),
+        );
+        let ran = world
+            .rgit(world.directory.path(), ["clone", "-q", "--bare", &url, "cloned"])
+            .exits(128)
+            .says("did not send all necessary objects");
+        assert!(ran.stderr.contains(missing), "{missing}: {}", ran.stderr);
+        assert!(!world.path("cloned").exists());
+    }
+    let blob = objects_there.last().expect("a blob");
+    let body = answer(&world, &source, &objects(&world, &source, "main", blob));
+    for options in [[].as_slice(), &["--mirror"], &["--single-branch"]] {
         doctored(&world, body.clone());
         let mut arguments = vec!["clone", "-q"];
         arguments.extend(options);

@@ -6,7 +6,7 @@ use std::{
 use gix_hash::ObjectId;
 use gix_object::Kind;
 
-type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
+pub(crate) type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
 
 /// Why no pack could be made. Each names the object or file it is about, so that a user can act on it.
 #[derive(Debug, thiserror::Error)]

@@ -28,9 +28,11 @@
 //! ```
 
 mod error;
+mod links;
 mod objects;
 mod stream;
 
 pub use error::Error;
+pub use links::check_links;
 pub use objects::{Base, Entry, ObjectSet};
 pub use stream::{Options, PackReader, PackSource, Stages, Statistics};

@@ -11,5 +11,6 @@ mod set;
 mod trees;
 
 pub(crate) use cache::DecodeCache;
-pub(crate) use read::plain_handle;
+pub(crate) use read::{header_id, plain_handle};
+pub(crate) use set::fast_hash;
 pub use set::{Base, Entry, ObjectSet};

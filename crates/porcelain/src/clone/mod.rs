@@ -216,13 +216,23 @@ where
             .map_err(blame("receiving objects"))?;
         if let Status::Change { write_pack_bundle, .. } = &mut received.status {
             pack = Some(PackStatistics::new(write_pack_bundle.index.num_objects));
+            if let Some(index) = &write_pack_bundle.index_path {
+                let tips: Vec<_> = received
+                    .ref_map
+                    .mappings
+                    .iter()
+                    // Tags that are merely followed may not have come.
+                    .filter(|mapping| !single || mapping.spec_index.implicit_index().is_none())
+                    .filter_map(|mapping| Some(mapping.remote.as_id()?.to_owned()))
+                    .collect();
+                crate::fetch::check_pack(&repo, index, &tips, interrupt)?;
+            }
             crate::fetch::share(write_pack_bundle, &repo.git_dir().join("config"));
             if let Some(keep) = write_pack_bundle.keep_path.take() {
                 std::fs::remove_file(&keep).map_err(|source| Error::Write { path: keep, source })?;
             }
         }
     }
-    crate::fetch::check_all(&repo, interrupt)?;
     // The handle that received knows the new pack; this one learns of it by itself on the first miss.
     let detached = head::set(&repo, &target, &refs, origin.as_bstr(), reflog.as_bstr())?;
     // From here on all is there that was to be fetched: a working tree that can't be written is no reason to take it away.

@@ -3,7 +3,7 @@
 //! gix takes an object that exists as complete. It need not be: a server can leave objects out of a pack, and a broken transfer or
 //! a repair may have left some without their history.
 
-use std::sync::atomic::AtomicBool;
+use std::{path::Path, sync::atomic::AtomicBool};
 
 use gix::{ObjectId, objs::Exists, objs::Kind};
 use rgit_pack::ObjectSet;
@@ -29,13 +29,7 @@ pub(super) fn check(
     if is_partial(repo) {
         return Ok(());
     }
-    let shallow: Vec<ObjectId> = repo
-        .shallow_commits()
-        .ok()
-        .flatten()
-        .iter()
-        .flat_map(|commits| commits.iter().copied())
-        .collect();
+    let shallow = shallow(repo);
     let odb = repo.objects.clone().into_inner();
     let objects =
         ObjectSet::find(&odb, tips, complete, &shallow, &Default::default(), interrupt).map_err(|err| match err {
@@ -50,6 +44,43 @@ pub(super) fn check(
         None => Ok(()),
         Some(entry) => Err(Gap::Missing(format!("blob {}", entry.id))),
     }
+}
+
+/// As [`check`], where one pack holds all.
+pub(super) fn check_pack(
+    repo: &gix::Repository,
+    index: &Path,
+    tips: &[ObjectId],
+    interrupt: &AtomicBool,
+) -> Result<(), Gap> {
+    let mut tips = tips.to_vec();
+    tips.sort();
+    tips.dedup();
+    Ok(rgit_pack::check_links(
+        index,
+        repo.object_hash(),
+        &tips,
+        &shallow(repo),
+        interrupt,
+    )?)
+}
+
+impl From<rgit_pack::Error> for Gap {
+    fn from(err: rgit_pack::Error) -> Self {
+        match err {
+            rgit_pack::Error::Missing { id, role } => Gap::Missing(format!("{role} {id}")),
+            other => Gap::Unknown(other),
+        }
+    }
+}
+
+fn shallow(repo: &gix::Repository) -> Vec<ObjectId> {
+    repo.shallow_commits()
+        .ok()
+        .flatten()
+        .iter()
+        .flat_map(|commits| commits.iter().copied())
+        .collect()
 }
 
 /// A partial clone lacks objects by design: its remote has promised them (git-config, "extensions.partialClone").

@@ -340,10 +340,14 @@ fn refuse_checked_out(repo: &gix::Repository, wanted: &[wanted::Wanted]) -> Resu
     Ok(())
 }
 
-/// Make sure that all is here that any ref of a fresh clone leads to.
-pub(crate) fn check_all(repo: &gix::Repository, interrupt: &AtomicBool) -> Result<(), Error> {
-    let tips = LocalRefs::read(repo)?.ids();
-    connected::check(repo, &tips, &[], interrupt).map_err(receive::incomplete)
+/// Make sure that the one pack of a fresh clone, whose index is at `index`, has all that `tips` lead to.
+pub(crate) fn check_pack(
+    repo: &gix::Repository,
+    index: &std::path::Path,
+    tips: &[ObjectId],
+    interrupt: &AtomicBool,
+) -> Result<(), Error> {
+    connected::check_pack(repo, index, tips, interrupt).map_err(receive::incomplete)
 }
 
 /// Whether the server may leave out refs by the prefixes of these refspecs. gix asks by the prefixes of all refspecs together, so that
