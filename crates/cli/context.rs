@@ -2,9 +2,9 @@
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use bstr::{BStr, BString, ByteSlice};
-use rgit_porcelain::config::HttpConfig;
+use rgit_porcelain::config::{HttpConfig, Proxy, is_allowed};
 use rgit_smart_http::{GitCredentials, Session};
 use rgit_transport::Transport;
 use rgit_transport_auto::{Choice, Name};
@@ -86,9 +86,20 @@ impl Context {
         }
     }
 
-    /// A session with `url` over the chosen transport, with the settings that hold for that URL.
-    pub(crate) fn session(&self, url: &BStr, config: &gix::config::File) -> Result<Session> {
+    /// A session with `url` of the remote called `remote` over the chosen transport, with the settings that hold for that URL.
+    pub(crate) fn session(&self, url: &BStr, remote: Option<&BStr>, config: &gix::config::File) -> Result<Session> {
         let environment = |name: &str| -> Option<OsString> { std::env::var_os(name) };
+        if !is_allowed(config, url, &environment)? {
+            let scheme = url.split_str("://").next().unwrap_or_default().as_bstr();
+            bail!("transport '{scheme}' not allowed");
+        }
+        if let Some(proxy) = Proxy::read(config, url, remote, &environment)? {
+            bail!(
+                "{} asks for a proxy, and rgit can't speak through proxies yet: use git for this repository, or, where it can be \
+                 reached without one, name its host in no_proxy",
+                proxy.source
+            );
+        }
         let http = HttpConfig::read(config, url, &environment)?;
         let transport = self.transport(&http, config)?;
         let options = http.session_options(&rgit_smart_http::Options::default().agent);
