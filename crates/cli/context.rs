@@ -9,12 +9,14 @@ use rgit_smart_http::{GitCredentials, Session};
 use rgit_transport::Transport;
 use rgit_transport_auto::{Choice, Name};
 
-use crate::{args::Global, ui};
+use crate::{args::Global, parameters, ui};
 
 /// The options that hold for the whole run.
 pub(crate) struct Context {
     pub(crate) ui: ui::Settings,
     overrides: Vec<BString>,
+    /// How many of these came from `GIT_CONFIG_PARAMETERS`, which programs that we run get by themselves.
+    inherited: usize,
     git_dir: Option<PathBuf>,
     transport: Option<Name>,
 }
@@ -25,16 +27,23 @@ impl Context {
             std::env::set_current_dir(directory)
                 .with_context(|| format!("cannot change to '{}'", directory.display()))?;
         }
+        let mut overrides = match std::env::var_os("GIT_CONFIG_PARAMETERS") {
+            Some(text) => parameters::read(&gix::path::os_string_into_bstring(text)?)?,
+            None => Vec::new(),
+        };
+        let inherited = overrides.len();
+        overrides.extend(global.config.iter().map(|setting| BString::from(setting.as_str())));
         let transport = global.transport.as_deref().map(str::parse).transpose()?;
         Ok(Context {
             ui: ui::Settings::new(global),
-            overrides: global.config.iter().map(|setting| override_of(setting)).collect(),
+            overrides,
+            inherited,
             git_dir: global.git_dir.clone(),
             transport,
         })
     }
 
-    /// `-c` settings as gix takes them.
+    /// `-c` settings, ours and those of the git that runs us, as gix takes them.
     pub(crate) fn overrides(&self) -> &[BString] {
         &self.overrides
     }
@@ -136,6 +145,7 @@ impl Context {
     fn credential_overrides(&self) -> Vec<(String, String)> {
         self.overrides
             .iter()
+            .skip(self.inherited)
             .filter_map(|setting| {
                 let setting = setting.to_str().ok()?;
                 let (key, value) = setting.split_once('=').unwrap_or((setting, "true"));
@@ -145,10 +155,6 @@ impl Context {
             })
             .collect()
     }
-}
-
-fn override_of(setting: &str) -> BString {
-    setting.into()
 }
 
 fn not_a_repository(directory: &std::path::Path) -> String {

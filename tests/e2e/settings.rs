@@ -108,3 +108,39 @@ fn rewritten_urls_without_a_repository() {
         .exits(0);
     assert_eq!(remembered("r"), remembered("theirs"));
 }
+
+#[test]
+fn settings_of_the_git_that_runs_us() {
+    let (world, url) = world();
+    let rgit = env!("CARGO_BIN_EXE_rgit");
+    let base = world.server.url("");
+    let rewrite = format!("url.{base}.insteadOf=it's:");
+    let alias = format!("alias.mine=!'{rgit}' ls-remote \"it's:r.git\"");
+    let source = world.path("source");
+    let ran = world.git(&source, ["-c", &rewrite, "-c", &alias, "mine"]).exits(0);
+    assert!(ran.stdout.contains("refs/heads/main"), "{}", ran.stdout);
+    let alias = format!("alias.mine=!'{rgit}' ls-remote '{url}'");
+    world
+        .git(&source, ["-c", "protocol.allow=never", "-c", &alias, "mine"])
+        .exits(128)
+        .says("not allowed");
+}
+
+#[test]
+fn control_characters_in_names_do_not_reach_the_terminal() {
+    let (world, url) = world();
+    let source = world.path("source");
+    // No control character of ASCII may stand in a ref's name, but others may.
+    let names = ["refs/heads/\u{9b}31m", "refs/heads/\u{202e}evil"];
+    for name in names {
+        world.git.git(&source, ["push", "-q", &url, &format!("main:{name}")]);
+    }
+    let clean = |text: &str| !text.contains(['\u{9b}', '\u{202e}']);
+    let fetched = world.rgit(&source, ["fetch", "origin"]).exits(0).says("evil");
+    assert!(clean(&fetched.stderr), "{}", fetched.stderr);
+    let pushed = world
+        .rgit(&source, ["push", "--prune", "origin", "refs/heads/*:refs/heads/*"])
+        .exits(0)
+        .says("evil");
+    assert!(clean(&pushed.stderr), "{}", pushed.stderr);
+}
