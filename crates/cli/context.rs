@@ -2,19 +2,21 @@
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use bstr::{BStr, BString, ByteSlice};
-use rgit_porcelain::config::HttpConfig;
+use rgit_porcelain::config::{HttpConfig, Proxy, is_allowed};
 use rgit_smart_http::{GitCredentials, Session};
 use rgit_transport::Transport;
 use rgit_transport_auto::{Choice, Name};
 
-use crate::{args::Global, ui};
+use crate::{args::Global, parameters, ui};
 
 /// The options that hold for the whole run.
 pub(crate) struct Context {
     pub(crate) ui: ui::Settings,
     overrides: Vec<BString>,
+    /// How many of these are no news to programs that we run: our fallbacks, and what `GIT_CONFIG_PARAMETERS` holds.
+    inherited: usize,
     git_dir: Option<PathBuf>,
     transport: Option<Name>,
 }
@@ -25,20 +27,23 @@ impl Context {
             std::env::set_current_dir(directory)
                 .with_context(|| format!("cannot change to '{}'", directory.display()))?;
         }
+        let mut overrides: Vec<BString> = FALLBACK_COMMITTER.map(Into::into).into();
+        if let Some(text) = std::env::var_os("GIT_CONFIG_PARAMETERS") {
+            overrides.extend(parameters::read(&gix::path::os_string_into_bstring(text)?)?);
+        }
+        let inherited = overrides.len();
+        overrides.extend(global.config.iter().map(|setting| BString::from(setting.as_str())));
         let transport = global.transport.as_deref().map(str::parse).transpose()?;
         Ok(Context {
             ui: ui::Settings::new(global),
-            overrides: FALLBACK_COMMITTER
-                .into_iter()
-                .chain(global.config.iter().map(String::as_str))
-                .map(Into::into)
-                .collect(),
+            overrides,
+            inherited,
             git_dir: global.git_dir.clone(),
             transport,
         })
     }
 
-    /// `-c` settings as gix takes them.
+    /// `-c` settings, ours and those of the git that runs us, as gix takes them.
     pub(crate) fn overrides(&self) -> &[BString] {
         &self.overrides
     }
@@ -87,9 +92,20 @@ impl Context {
         }
     }
 
-    /// A session with `url` over the chosen transport, with the settings that hold for that URL.
-    pub(crate) fn session(&self, url: &BStr, config: &gix::config::File) -> Result<Session> {
+    /// A session with `url` of the remote called `remote` over the chosen transport, with the settings that hold for that URL.
+    pub(crate) fn session(&self, url: &BStr, remote: Option<&BStr>, config: &gix::config::File) -> Result<Session> {
         let environment = |name: &str| -> Option<OsString> { std::env::var_os(name) };
+        if !is_allowed(config, url, &environment)? {
+            let scheme = url.split_str("://").next().unwrap_or_default().as_bstr();
+            bail!("transport '{scheme}' not allowed");
+        }
+        if let Some(proxy) = Proxy::read(config, url, remote, &environment)? {
+            bail!(
+                "{} asks for a proxy, and rgit can't speak through proxies yet: use git for this repository, or, where it can be \
+                 reached without one, name its host in no_proxy",
+                proxy.source
+            );
+        }
         let http = HttpConfig::read(config, url, &environment)?;
         let transport = self.transport(&http, config)?;
         let options = http.session_options(&rgit_smart_http::Options::default().agent);
@@ -126,6 +142,7 @@ impl Context {
     fn credential_overrides(&self) -> Vec<(String, String)> {
         self.overrides
             .iter()
+            .skip(self.inherited)
             .filter_map(|setting| {
                 let setting = setting.to_str().ok()?;
                 let (key, value) = setting.split_once('=').unwrap_or((setting, "true"));

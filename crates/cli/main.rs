@@ -11,6 +11,7 @@ mod commands;
 mod context;
 mod exit;
 mod interrupt;
+mod parameters;
 mod ui;
 
 use clap::Parser;

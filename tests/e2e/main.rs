@@ -15,5 +15,6 @@ mod ls_remote;
 mod push;
 mod refusals;
 mod round_trips;
+mod settings;
 mod wire;
 mod world;

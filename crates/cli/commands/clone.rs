@@ -56,7 +56,7 @@ impl Clone {
         let given = BStr::new(&self.url);
         let config = context.config(None)?;
         let remote = Remote::resolve(&config, None, Some(given), gix::remote::Direction::Fetch)?;
-        let session = context.session(remote.fetch_url(), &config)?;
+        let session = context.session(remote.fetch_url(), None, &config)?;
         let directory = match &self.directory {
             Some(directory) => directory.clone(),
             None => directory_for(given, bare)

@@ -147,7 +147,7 @@ impl Fetch {
         };
         options.protocol = protocol_version(&config);
 
-        let session = context.session(url.as_bstr(), &config)?;
+        let session = context.session(url.as_bstr(), remote_name.as_deref().map(BStr::new), &config)?;
         let progress = ui::progress::Progress::new(&context.ui);
         let result = fetch(
             source,

@@ -61,7 +61,7 @@ impl LsRemote {
             ui::output(|out| writeln!(out, "{}", remote.fetch_url()))?;
             return Ok(Outcome::Done);
         }
-        let session = context.session(remote.fetch_url(), &config)?;
+        let session = context.session(remote.fetch_url(), remote.name(), &config)?;
         if name.is_none() && !context.ui.quiet {
             ui::say!("From {}", session.url());
         }

@@ -128,7 +128,7 @@ impl Push {
         url: &BString,
         options: &Options,
     ) -> Result<Outcome> {
-        let mut session = context.session(url.as_bstr(), config)?;
+        let mut session = context.session(url.as_bstr(), remote.name(), config)?;
         let shown = session.url().to_owned();
         if context.ui.verbose > 0 {
             ui::say!("Pushing to {shown}");

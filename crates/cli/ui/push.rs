@@ -31,12 +31,12 @@ pub(crate) fn human(
         }
         for line in summary::lines(result, &abbreviation) {
             let refused = line.flag == '!';
-            let text = line.human(width);
-            if refused && settings.color {
-                writeln!(out, "{}", settings.red(&text.to_string()))?;
+            // Names that are there and not here come from the remote.
+            let text = mask_control(&line.human(width));
+            if refused {
+                writeln!(out, "{}", settings.red(&text))?;
             } else {
-                out.write_all(&text)?;
-                out.write_all(b"\n")?;
+                writeln!(out, "{text}")?;
             }
         }
     }

@@ -140,6 +140,7 @@ where
     .map_err(|source| Error::git("creating the repository", source))?
     .into();
 
+    crate::fetch::can_check_objects(&repo.config_snapshot())?;
     let origin = match &options.origin {
         Some(name) => name.clone(),
         None => repo

@@ -13,12 +13,16 @@ use crate::Error;
 /// under `<directory>`). `None` when the URL holds no name.
 pub fn directory_for(url: &BStr, bare: bool) -> Option<PathBuf> {
     let text = url.to_str().ok()?;
-    let after_scheme = text.split_once("://").map_or(text, |(_, rest)| rest);
     // A path's query is no part of its name; a bare host (with its user and port) stands in where there is no path.
-    let (host, path) = after_scheme.split_once('/').unwrap_or((after_scheme, ""));
+    let (host, path) = match text.split_once("://") {
+        Some((_, rest)) => rest.split_once('/').unwrap_or((rest, "")),
+        // Something that `url.<base>.insteadOf` makes a URL of.
+        None => ("", text),
+    };
     let path = path.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
     let path = path.strip_suffix("/.git").unwrap_or(path).trim_end_matches('/');
-    let name = match path.rsplit('/').next().unwrap_or_default() {
+    // As git: `foo:bar.git` is called `bar`.
+    let name = match path.rsplit(['/', ':']).next().unwrap_or_default() {
         "" => {
             let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
             host.split(':').next().unwrap_or_default()
@@ -115,6 +119,7 @@ mod tests {
         assert_eq!(named("https://host/a/repo/.git", false).as_deref(), Some("repo"));
         assert_eq!(named("https://user@host:8080/", false).as_deref(), Some("host"));
         assert_eq!(named("https://host/r?x=/etc", false).as_deref(), Some("r"));
+        assert_eq!(named("short:r.git", false).as_deref(), Some("r"));
         assert_eq!(named("https://host/a/..", false), None);
         assert_eq!(named("https://host/a/...git", false).as_deref(), None);
         assert_eq!(named("https://host/a\u{1b}[31mb", false).as_deref(), Some("a [31mb"));

@@ -143,6 +143,7 @@ where
         .iter()
         .map(|spec| spec.to_ref().to_bstring())
         .collect();
+    can_check_objects(&repo.config_snapshot())?;
     if !options.append && !options.dry_run {
         // What an earlier fetch brought must not be merged in place of what this one fails to bring.
         fetch_head::write(repo, false, &[], b"")?;
@@ -335,6 +336,23 @@ fn refuse_checked_out(repo: &gix::Repository, wanted: &[wanted::Wanted]) -> Resu
                 name: name.clone(),
                 path: path.clone(),
             });
+        }
+    }
+    Ok(())
+}
+
+/// Who asks for the checks of `git fsck` on what comes in must not get it without.
+pub(crate) fn can_check_objects(config: &gix::config::Snapshot<'_>) -> Result<(), Error> {
+    for key in ["fetch.fsckObjects", "transfer.fsckObjects"] {
+        match config.boolean(key) {
+            None => continue,
+            Some(false) => return Ok(()),
+            Some(true) => {
+                return Err(Error::Usage(format!(
+                    "{key} is set, and rgit can't check objects as git fsck does yet: fetch with git, or without these checks by \
+                     -c fetch.fsckObjects=false"
+                )));
+            }
         }
     }
     Ok(())
