@@ -10,7 +10,7 @@ use bstr::{BStr, ByteSlice};
 use crate::Error;
 
 /// The directory that `git clone URL` would create: the last path component, without `.git`, with it when bare (git-clone,
-/// "<directory>"). `None` when the URL holds no name.
+/// "`<directory>`"). `None` when the URL holds no name.
 pub fn directory_for(url: &BStr, bare: bool) -> Option<PathBuf> {
     let text = url.to_str().ok()?;
     // A path's query is no part of its name; a bare host (with its user and port) stands in where there is no path.
