@@ -1,8 +1,8 @@
 //! Cloning over any transport: `git clone`.
 //!
 //! gix's own clone insists on connecting by one of its built-in HTTP clients, so the steps around its fetch are taken here: a place
-//! for the repository ([`place`]), its object format (known from the discovery, before anything is created), the remote's
-//! configuration, the first fetch straight into packed refs, `HEAD` ([`head`]) and the working tree ([`checkout`]). Whatever goes
+//! for the repository (`place`), its object format (known from the discovery, before anything is created), the remote's
+//! configuration, the first fetch straight into packed refs, `HEAD` (`head`) and the working tree (`checkout`). Whatever goes
 //! wrong before the working tree's turn, the destination is left as it was found.
 
 mod checkout;

@@ -1,7 +1,7 @@
 //! Fetching into a gix repository over any transport: `git fetch`.
 //!
-//! Negotiation and pack indexing are gix's. This room decides what is asked for ([`specs`], [`wanted`]), makes sure that what came is
-//! whole ([`receive`], [`connected`]), then prunes and moves refs by git's rules ([`prune`], [`update`]), writes `FETCH_HEAD`, and
+//! Negotiation and pack indexing are gix's. This room decides what is asked for (`specs`, `wanted`), makes sure that what came is
+//! whole (`receive`, `connected`), then prunes and moves refs by git's rules (`prune`, `update`), writes `FETCH_HEAD`, and
 //! reports each ref as git does. It never prints.
 
 mod connected;

@@ -1,7 +1,7 @@
 //! Getting the objects: negotiation by gix's parts, a pack into the object database, and the proof that nothing is missing.
 //!
 //! gix's own `receive()` moves refs in the same breath, before anybody could look at what came. Here refs are moved later, by
-//! [`update`](super::update), once [`connected`] found no holes. A pack that leaves some is taken away again, as gix takes any
+//! `update`, once `connected` found no holes. A pack that leaves some is taken away again, as gix takes any
 //! object that exists as one that need not be fetched.
 
 use std::{
