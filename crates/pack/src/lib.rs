@@ -27,10 +27,11 @@
 //! # Ok(()) }
 //! ```
 
+mod delta;
 mod error;
 mod objects;
 mod stream;
 
 pub use error::Error;
 pub use objects::{Base, Entry, ObjectSet};
-pub use stream::{Options, PackReader, PackSource, Stages, Statistics};
+pub use stream::{Options, PackReader, PackSource, Search, Stages, Statistics};

@@ -10,6 +10,6 @@ mod read;
 mod set;
 mod trees;
 
-pub(crate) use cache::DecodeCache;
+pub(crate) use cache::{DecodeCache, Generations};
 pub(crate) use read::plain_handle;
 pub use set::{Base, Entry, ObjectSet};
