@@ -130,7 +130,7 @@ impl Options {
     pub(crate) fn window_depth(&self) -> usize {
         match self.search {
             _ if self.window == 0 => 0,
-            Search::NewPaths => self.depth / 4,
+            Search::NewPaths => self.depth / 16,
             Search::Everything => self.depth,
         }
     }
