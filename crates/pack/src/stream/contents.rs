@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Resolving many deltas of one family needs their common bases.
-const DECODE_CACHE: usize = 8 * 1024 * 1024;
+const DECODE_CACHE: usize = 4 * 1024 * 1024;
 /// Larger objects are held in memory only by leave of the window.
 const HELD_FROM: usize = 1024 * 1024;
 /// What an object costs beyond its bytes.

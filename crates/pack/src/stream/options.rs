@@ -30,7 +30,7 @@ pub struct Options {
     /// Objects of that many bytes and more are never made deltas of (`core.bigFileThreshold`).
     pub big_file_threshold: u64,
     /// Bytes that may wait between workers and reader, and also the bytes of objects that workers hold in memory as a whole. A
-    /// single object that is larger (a stored delta which can't be reused) is let through alone. Default 24 MiB.
+    /// single object that is larger (a stored delta which can't be reused) is let through alone. Default 16 MiB.
     pub memory: usize,
 }
 
@@ -58,7 +58,7 @@ impl Default for Options {
             search: Search::NewPaths,
             window_memory: 0,
             big_file_threshold: 512 * 1024 * 1024,
-            memory: 24 * 1024 * 1024,
+            memory: 16 * 1024 * 1024,
         }
     }
 }

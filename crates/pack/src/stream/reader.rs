@@ -71,10 +71,6 @@ impl PackReader {
     pub(crate) fn start(shared: Arc<Shared>, counters: Arc<Counters>, stages: Stages) -> Result<Self, Error> {
         let batches = shared.plan.batches.len();
         let window = Arc::new(Window::new(batches, shared.options.memory));
-        let threads = match shared.options.threads {
-            None | Some(0) => thread::available_parallelism().map_or(1, |threads| threads.get()),
-            Some(threads) => threads,
-        };
         let offsets = if shared.plan.has_deltas {
             vec![0; shared.set.len()]
         } else {
@@ -102,14 +98,12 @@ impl PackReader {
             offsets,
             failed: false,
         };
-        let threads = threads.min(batches);
-        for number in 0..threads {
+        for number in 0..reader.shared.threads.min(batches) {
             let worker = Worker {
                 shared: reader.shared.clone(),
                 window: reader.window.clone(),
                 counters: reader.counters.clone(),
                 compressing: reader.stages.compressing.clone(),
-                threads,
             };
             let handle = thread::Builder::new()
                 .name(format!("pack-{number}"))

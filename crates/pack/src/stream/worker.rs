@@ -36,8 +36,6 @@ pub(crate) struct Worker {
     pub(crate) window: Arc<Window>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) compressing: StepShared,
-    /// How many workers share the memory.
-    pub(crate) threads: usize,
 }
 
 /// Without it, a reader would wait forever for a thread that panicked.
@@ -57,7 +55,7 @@ impl Drop for Alarm {
 impl Worker {
     pub(crate) fn run(self) {
         let _alarm = Alarm(self.window.clone());
-        let mut bench = match Bench::new(&self.shared, self.threads) {
+        let mut bench = match Bench::new(&self.shared) {
             Ok(bench) => bench,
             Err(error) => return self.window.fail(error),
         };
@@ -303,9 +301,9 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(shared: &Shared, threads: usize) -> Result<Self, Error> {
+    fn new(shared: &Shared) -> Result<Self, Error> {
         let options = &shared.options;
-        let share = options.memory / (4 * threads.max(1));
+        let share = options.memory / (4 * shared.threads.max(1));
         let window_bytes = match options.window_memory {
             0 => share,
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
