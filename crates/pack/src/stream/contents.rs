@@ -28,10 +28,9 @@ const OVERHEAD: usize = 112;
 /// How an object was found.
 #[derive(Clone, Copy)]
 pub(crate) enum Found {
-    /// `loose` is at its beginning; its file has `length` bytes.
+    /// `loose` is at its beginning.
     Loose {
         size: u64,
-        length: u64,
     },
     Packed {
         size: u64,
@@ -43,7 +42,7 @@ pub(crate) enum Found {
 impl Found {
     pub(crate) fn size(self) -> u64 {
         match self {
-            Found::Loose { size, .. } | Found::Packed { size } => size,
+            Found::Loose { size } | Found::Packed { size } => size,
             Found::EmptyTree => 0,
         }
     }
@@ -71,11 +70,11 @@ impl Contents {
 
     /// Look where an object is. A loose one is then open, until the next is.
     pub(crate) fn find(&mut self, shared: &Shared, id: &oid, kind: Kind) -> Result<Option<Found>, Error> {
-        if let Some((path, length)) = shared.stores.loose(id)
-            && let Some((actual, size)) = self.loose.open(id, &path)?
-        {
-            same_kind(id, kind, actual)?;
-            return Ok(Some(Found::Loose { size, length }));
+        for path in shared.stores.loose_paths(id) {
+            if let Some((actual, size)) = self.loose.open(id, &path)? {
+                same_kind(id, kind, actual)?;
+                return Ok(Some(Found::Loose { size }));
+            }
         }
         let header = self.handle.try_header(id);
         match header.map_err(|error| Error::unreadable(id, error))? {
@@ -92,7 +91,7 @@ impl Contents {
         let mut bytes = Vec::new();
         match found {
             Found::EmptyTree => {}
-            Found::Loose { size, .. } => {
+            Found::Loose { size } => {
                 bytes.reserve_exact(usize::try_from(size).unwrap_or(usize::MAX).min(1 << 30));
                 loop {
                     let (piece, last) = self.loose.next()?;

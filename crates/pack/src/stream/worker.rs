@@ -23,8 +23,10 @@ use super::{
 };
 use crate::{Error, delta::Encoder};
 
-/// A delta that much shorter than its object is taken without deflating both to see which is shorter.
+/// A delta that much shorter than its object is taken without deflating both to see which is shorter. Of a tree, ids don't
+/// compress, so little can come of deflating it.
 const CLEARLY: usize = 4;
+const CLEARLY_FOR_TREES: usize = 2;
 /// Beyond that size both are not deflated to compare them.
 const COMPARED: usize = 1024 * 1024;
 /// What a base's name takes in an entry's header, by id or by offset.
@@ -126,12 +128,12 @@ impl Worker {
         })?;
         let size = found.size();
         let deltable = is_deltable(kind) && options.depth > 0 && size < options.big_file_threshold;
-        if let Found::Loose { length, .. } = found
+        if let Found::Loose { .. } = found
             && (base == BaseOf::Nothing || !deltable)
         {
             // Git deflated it once already, and that it gained nothing is seen from the file's length. Unless it was told not to.
             let store = size >= PROBE_FROM
-                && length.saturating_mul(100) >= size.saturating_mul(INCOMPRESSIBLE)
+                && bench.contents.loose.file_length().saturating_mul(100) >= size.saturating_mul(INCOMPRESSIBLE)
                 && bench.deflater.is_incompressible(bench.contents.loose.beginning());
             if store || !deltable || !bench.candidates.takes(size) {
                 self.header(bench, kind, size, sink)?;
@@ -243,8 +245,10 @@ impl Worker {
     ) -> Result<bool, Failure> {
         let by_id = matches!(base, BaseOf::Remote(_)) || !self.shared.options.offset_deltas;
         let named = if by_id { NAMED } else { OFFSET };
-        let is_clear = (bench.delta.len() + named) * CLEARLY <= content.len();
-        if !is_clear && content.len() > COMPARED && bench.delta.len() > content.len() / 2 {
+        let length = bench.delta.len() + named;
+        let clearly = if kind == Kind::Tree { CLEARLY_FOR_TREES } else { CLEARLY };
+        let is_clear = length * clearly <= content.len();
+        if length >= content.len() || (!is_clear && content.len() > COMPARED && length > content.len() / 2) {
             return Ok(false);
         }
         let packed = bench.deflater.pack(&bench.delta, &mut bench.packed)?;
