@@ -77,7 +77,10 @@ impl Settings {
     }
 }
 
-/// How packs are made, as `pack.threads`, `pack.compression` and `core.compression` say.
+/// What git caps `pack.depth` at.
+const LONGEST_CHAIN: usize = 4095;
+
+/// How packs are made, as `pack.*`, `core.compression` and `core.bigFileThreshold` say.
 pub(crate) fn pack_options(config: &gix::config::File) -> anyhow::Result<rgit_porcelain::PackOptions> {
     use anyhow::Context as _;
     let number = |key: &str| -> anyhow::Result<Option<i64>> {
@@ -96,5 +99,19 @@ pub(crate) fn pack_options(config: &gix::config::File) -> anyhow::Result<rgit_po
             .filter(|level| (-1..=9).contains(level))
             .with_context(|| format!("bad zlib compression level {level}: use -1 to 9"))?;
     }
+    let size = |key: &str| -> anyhow::Result<Option<u64>> {
+        let Some(value) = number(key)? else { return Ok(None) };
+        let value = u64::try_from(value).with_context(|| format!("the configuration key {key} is negative"))?;
+        Ok(Some(value))
+    };
+    let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX).min(LONGEST_CHAIN);
+    if let Some(window) = size("pack.window")? {
+        options.window = count(window);
+    }
+    if let Some(depth) = size("pack.depth")? {
+        options.depth = count(depth);
+    }
+    options.window_memory = size("pack.windowMemory")?.unwrap_or(options.window_memory);
+    options.big_file_threshold = size("core.bigFileThreshold")?.unwrap_or(options.big_file_threshold);
     Ok(options)
 }

@@ -1,6 +1,7 @@
 //! Writes to standard output the pack that a push would send: `pack REPO [options] [--not REV…] -- REV…`.
 //!
-//! Options: `--thin`, `--ref-deltas`, `--threads N`, `--level N`, `--memory BYTES`. Figures go to standard error.
+//! Options: `--thin`, `--ref-deltas`, `--threads N`, `--level N`, `--memory BYTES`, `--window N`, `--depth N`, `--everything`.
+//! Figures go to standard error.
 #![allow(clippy::print_stderr)]
 
 use std::{
@@ -10,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use rgit_pack::{ObjectSet, Options, PackSource};
+use rgit_pack::{ObjectSet, Options, PackSource, Search};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -28,6 +29,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--threads" => options.threads = Some(value()?.parse()?),
             "--level" => options.compression = value()?.parse()?,
             "--memory" => options.memory = value()?.parse()?,
+            "--window" => options.window = value()?.parse()?,
+            "--depth" => options.depth = value()?.parse()?,
+            "--everything" => options.search = Search::Everything,
             "--not" => target = &mut remote,
             "--" => target = &mut wanted,
             revision => target.push(revision.to_owned()),

@@ -4,12 +4,13 @@
 //!
 //! 1. [`ObjectSet::find`] enumerates what is reachable from the wanted tips and not from what the remote has. It costs by the
 //!    change: trees are compared with their parents' trees, and only what differs is entered.
-//! 2. [`PackSource::new`] decides how each object travels (copied from a pack as it lies, or deflated anew) and in which order;
-//!    [`PackSource::reader`] yields the pack's bytes while later objects are still being deflated. Each reader of a source
-//!    yields the same bytes, so that a request body can be sent again.
+//! 2. [`PackSource::new`] decides how each object travels (copied from a pack as it lies, or deflated anew, as a delta of another
+//!    version of its path or of what a search finds) and in which order; [`PackSource::reader`] yields the pack's bytes while
+//!    later objects are still being searched and deflated. Each reader of a source yields the same bytes, so that a request body
+//!    can be sent again.
 //!
-//! A delta is only ever sent when its base is in the same pack, or (thin packs) among the objects that enumeration *saw* in a
-//! tree of a commit the remote has.
+//! [`Options`] tell where deltas are looked for and bound what that takes. A delta is only ever sent when its base is in the same
+//! pack, or (thin packs) among the objects that enumeration *saw* in a tree of a commit the remote has.
 //!
 //! Refuses: HTTP, pkt-lines, refs, configuration. It needs an object database and produces bytes, and works in any gix program:
 //!
@@ -27,6 +28,7 @@
 //! # Ok(()) }
 //! ```
 
+mod delta;
 mod error;
 mod links;
 mod objects;
@@ -35,4 +37,4 @@ mod stream;
 pub use error::Error;
 pub use links::check_links;
 pub use objects::{Base, Entry, ObjectSet};
-pub use stream::{Options, PackReader, PackSource, Stages, Statistics};
+pub use stream::{Options, PackReader, PackSource, Search, Stages, Statistics};

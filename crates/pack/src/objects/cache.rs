@@ -31,9 +31,9 @@ impl<K: Hash + Eq, V> Generations<K, V> {
         self.young.get(key).map(|(value, _)| value)
     }
 
-    /// `bytes` is what keeping `value` costs. A value above an eighth of the limit is not worth what it would push out.
+    /// `bytes` is what keeping `value` costs. A value above a quarter of the limit is not worth what it would push out.
     pub(crate) fn insert(&mut self, key: K, value: V, bytes: usize) {
-        if bytes > self.limit / 8 {
+        if bytes > self.limit / 4 {
             return;
         }
         if self.young_bytes + bytes > self.limit / 2 {
@@ -64,7 +64,7 @@ impl DecodeCache {
 
 impl gix_pack::cache::DecodeEntry for DecodeCache {
     fn put(&mut self, pack_id: u32, offset: u64, data: &[u8], kind: Kind, compressed_size: usize) {
-        if data.len() <= self.0.limit / 8 {
+        if data.len() <= self.0.limit / 4 {
             let value = (kind, compressed_size, data.into());
             self.0.insert((pack_id, offset), value, data.len() + OVERHEAD);
         }
@@ -92,7 +92,7 @@ mod tests {
         }
         assert_eq!(cache.find(&1), None);
         assert!(cache.young.len() + cache.old.len() <= 16);
-        cache.insert(100, "too large", 21);
+        cache.insert(100, "too large", 41);
         assert_eq!(cache.find(&100), None);
     }
 }

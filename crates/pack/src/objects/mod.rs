@@ -10,7 +10,7 @@ mod read;
 mod set;
 mod trees;
 
-pub(crate) use cache::DecodeCache;
+pub(crate) use cache::{DecodeCache, Generations};
 pub(crate) use read::{header_id, plain_handle};
 pub(crate) use set::fast_hash;
 pub use set::{Base, Entry, ObjectSet};

@@ -11,8 +11,8 @@ use super::cache::{DecodeCache, Generations};
 use crate::Error;
 
 /// Trees are read twice in a row, as the new side of one commit and the old side of its child.
-const TREE_CACHE: usize = 24 * 1024 * 1024;
-const DECODE_CACHE: usize = 16 * 1024 * 1024;
+const TREE_CACHE: usize = 8 * 1024 * 1024;
+const DECODE_CACHE: usize = 8 * 1024 * 1024;
 
 pub(crate) struct ObjectReader {
     /// Looks again for new packs when an object seems missing: a repack may be running.

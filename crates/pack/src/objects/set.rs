@@ -26,6 +26,15 @@ pub struct ObjectSet {
     places: Vec<u32>,
     entries: Vec<Record>,
     dropped: usize,
+    preferred: Vec<Preferred>,
+}
+
+/// An object the remote has under a path that resembles one of a new object.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Preferred {
+    pub(crate) kind: Kind,
+    pub(crate) name_hash: u32,
+    pub(crate) id: ObjectId,
 }
 
 /// Kept small: there may be millions.
@@ -152,6 +161,7 @@ impl ObjectSet {
             places: Vec::new(),
             entries: Vec::new(),
             dropped: 0,
+            preferred: Vec::new(),
         }
     }
 
@@ -161,12 +171,22 @@ impl ObjectSet {
     }
 
     /// Add `id`, unless it is settled. Returns whether it was added.
+    ///
+    /// Of an object that occurs several times, the previous version is that of the last occurrence told, which is the oldest: what
+    /// goes back and forth between two versions would otherwise have each as the other's previous one.
     pub(super) fn send(&mut self, id: &oid, kind: Kind, name_hash: u32, previous: Option<&oid>) -> Result<bool, Error> {
         let number = self.intern(id)?;
-        if self.places[number as usize] != MENTIONED {
+        let place = self.places[number as usize];
+        if place == ON_REMOTE {
             return Ok(false);
         }
         let previous = previous.map_or(Ok(NONE), |previous| self.intern(previous))?;
+        if place != MENTIONED {
+            if previous != NONE && previous != number {
+                self.entries[place as usize].previous = previous;
+            }
+            return Ok(false);
+        }
         self.places[number as usize] = self.entries.len() as u32;
         self.entries.push(Record {
             id: number,
@@ -206,6 +226,27 @@ impl ObjectSet {
             .iter()
             .filter(|record| record.previous == NONE && matches!(record.kind, Kind::Blob | Kind::Tree))
             .count()
+    }
+
+    /// Kind and name hash of these, sorted.
+    pub(super) fn new_names(&self) -> Vec<(Kind, u32)> {
+        let new = self.entries.iter().filter(|record| {
+            record.previous == NONE && !record.dropped && matches!(record.kind, Kind::Blob | Kind::Tree)
+        });
+        let mut names: Vec<_> = new.map(|record| (record.kind, record.name_hash)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Keep bases for new objects.
+    pub(super) fn prefer(&mut self, preferred: Vec<Preferred>) {
+        self.preferred = preferred;
+    }
+
+    /// Objects of the remote's that objects without a previous version may resemble, by kind, name hash and id.
+    pub(crate) fn preferred(&self) -> &[Preferred] {
+        &self.preferred
     }
 
     /// Close the gaps that objects left which turned out to be on the remote.

@@ -3,7 +3,10 @@
 
 use flate2::{Compress, Compression, FlushCompress, Status};
 
-use super::window::{Chunk, Stopped, Window};
+use super::{
+    plan::BaseOf,
+    window::{Chunk, Delta, Stopped, Window},
+};
 use crate::Error;
 use std::sync::atomic::AtomicBool;
 
@@ -59,7 +62,7 @@ impl<'a> Sink<'a> {
     pub(crate) fn new(window: &'a Window, batch: usize, interrupt: &'a AtomicBool) -> Self {
         let chunk = Chunk {
             bytes: Vec::with_capacity(CHUNK),
-            ends: Vec::new(),
+            ..Chunk::default()
         };
         Sink {
             window,
@@ -87,6 +90,12 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
+    /// Begin an entry whose header the reader writes.
+    pub(crate) fn begin_delta(&mut self, base: BaseOf, size: u64) {
+        let at = self.chunk.bytes.len();
+        self.chunk.deltas.push(Delta { at, size, base });
+    }
+
     pub(crate) fn end_entry(&mut self) {
         self.chunk.ends.push(self.chunk.bytes.len());
     }
@@ -100,7 +109,7 @@ impl<'a> Sink<'a> {
     fn flush(&mut self, next: usize) -> Result<(), Stopped> {
         let fresh = Chunk {
             bytes: Vec::with_capacity(next),
-            ends: Vec::new(),
+            ..Chunk::default()
         };
         let full = std::mem::replace(&mut self.chunk, fresh);
         self.window.put(self.batch, full, self.interrupt)
@@ -156,6 +165,21 @@ impl Deflater {
         after * 100 >= before * INCOMPRESSIBLE
     }
 
+    /// Deflate `bytes` as a whole.
+    pub(crate) fn pack<'o>(&mut self, bytes: &[u8], out: &'o mut Vec<u8>) -> Result<&'o [u8], Error> {
+        self.usual.reset();
+        out.clear();
+        loop {
+            out.reserve(bytes.len() / 2 + 64);
+            let taken = self.usual.total_in() as usize;
+            match self.usual.compress_vec(&bytes[taken..], out, FlushCompress::Finish) {
+                Ok(Status::StreamEnd) => return Ok(out),
+                Ok(_) => {}
+                Err(error) => return Err(broken(error)),
+            }
+        }
+    }
+
     /// Deflate `content` into `sink`, or only wrap it if `store` is set. Returns its length.
     pub(crate) fn run(&mut self, store: bool, content: &mut impl Content, sink: &mut Sink<'_>) -> Result<u64, Failure> {
         let deflate = if store {
@@ -175,12 +199,7 @@ impl Deflater {
             loop {
                 let room = sink.room()?;
                 let before = deflate.total_in();
-                let status = deflate.compress_vec(input, room, flush).map_err(|error| {
-                    Failure::Error(Error::Thread {
-                        task: "deflates",
-                        source: error.into(),
-                    })
-                })?;
+                let status = deflate.compress_vec(input, room, flush).map_err(broken)?;
                 input = &input[(deflate.total_in() - before) as usize..];
                 if status == Status::StreamEnd {
                     return Ok(deflate.total_in());
@@ -191,6 +210,13 @@ impl Deflater {
                 }
             }
         }
+    }
+}
+
+fn broken(error: flate2::CompressError) -> Error {
+    Error::Thread {
+        task: "deflates",
+        source: error.into(),
     }
 }
 

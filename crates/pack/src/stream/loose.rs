@@ -73,6 +73,12 @@ impl Loose {
         &self.output[self.ready.clone()]
     }
 
+    /// How long the file is; 0 once it was read to its end.
+    pub(crate) fn file_length(&self) -> u64 {
+        let metadata = self.file.as_ref().map(File::metadata);
+        metadata.and_then(Result::ok).map_or(0, |metadata| metadata.len())
+    }
+
     fn fill(&mut self) -> Result<usize, Error> {
         let mut filled = 0;
         while filled < self.output.len() && !self.ended {

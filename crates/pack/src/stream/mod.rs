@@ -1,10 +1,15 @@
-//! The pack as a stream: `stores` knows where objects lie on disk, `plan` decides how each travels and in which order, `worker`
-//! deflates those that can't be copied, `window` hands their bytes over in order and within bounds, `reader` puts the pack
-//! together and `trailer` hashes it.
+//! The pack as a stream: `stores` knows where objects lie on disk, `plan` decides how each travels, `fresh` which objects become
+//! new deltas, `order` what follows what. `worker` deflates what can't be copied, with `contents` to read it and `candidates` to
+//! make deltas of; `window` hands the bytes over in order and within bounds, `reader` puts the pack together and `trailer`
+//! hashes it.
 
+mod candidates;
+mod contents;
 mod deflate;
+mod fresh;
 mod loose;
 mod options;
+mod order;
 mod plan;
 mod reader;
 mod source;
@@ -13,6 +18,6 @@ mod trailer;
 mod window;
 mod worker;
 
-pub use options::{Options, Stages, Statistics};
+pub use options::{Options, Search, Stages, Statistics};
 pub use reader::PackReader;
 pub use source::PackSource;

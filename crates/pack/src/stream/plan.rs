@@ -1,11 +1,8 @@
 //! How each object travels, and in which order.
 //!
 //! A packed entry is copied as it lies if it is a whole object, or a delta whose base goes into the same pack or is known to be on
-//! the remote. Everything else is inflated, where necessary resolved, and deflated anew. Commits come first, then tags, trees and
-//! blobs, each newest first; only that a base always precedes the deltas made against it.
-//!
-//! The stored deltas of one pack can't form a cycle, those of several packs can: A as a delta of B in one, B as a delta of A in the
-//! other. So following bases notices when it comes back to where it was, and sends that object whole.
+//! the remote. Everything else is inflated, where necessary resolved, and deflated anew, as a delta if `fresh` knows a base.
+//! `order` puts bases before deltas.
 
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -16,13 +13,15 @@ use gix_pack::data::entry::Header;
 use hashbrown::HashMap;
 
 use super::{
+    fresh,
     options::{Options, Statistics},
+    order,
     stores::{Packed, Stores, measure},
 };
 use crate::{Error, ObjectSet, error::check, objects::plain_handle};
 
-/// What a copied entry is made against.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What an entry is made against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum BaseOf {
     /// Nothing: a whole object.
     Nothing,
@@ -36,8 +35,27 @@ pub(crate) enum BaseOf {
 pub(crate) enum Source {
     /// Copy the entry, which ends at this offset of its pack.
     Copy { packed: Packed, end: u64, base: BaseOf },
-    /// Read and deflate.
-    Deflate,
+    /// Read and deflate, as a delta of `base` if that is shorter.
+    Deflate { base: BaseOf },
+}
+
+impl Source {
+    pub(crate) const WHOLE: Source = Source::Deflate { base: BaseOf::Nothing };
+
+    pub(crate) fn base(self) -> BaseOf {
+        match self {
+            Source::Copy { base, .. } | Source::Deflate { base } => base,
+        }
+    }
+}
+
+/// What a worker does next.
+#[derive(Clone, Copy)]
+pub(crate) enum Item {
+    /// Deflate the object at this position of the set.
+    Send(u32),
+    /// Take the remote base of this number as a candidate for what follows.
+    Candidate(u32),
 }
 
 pub(crate) struct Plan {
@@ -45,18 +63,13 @@ pub(crate) struct Plan {
     pub(crate) order: Vec<u32>,
     /// By position in the set.
     pub(crate) sources: Vec<Source>,
-    pub(crate) remote_bases: Vec<ObjectId>,
-    /// Runs of positions in the set, all to be deflated, that a worker takes at a time.
-    pub(crate) batches: Vec<Vec<u32>>,
+    pub(crate) remote_bases: RemoteBases,
+    /// What a worker takes at a time, in the order of `order`.
+    pub(crate) batches: Vec<Vec<Item>>,
     /// Whether offsets of entries must be remembered.
     pub(crate) has_deltas: bool,
     pub(crate) statistics: Statistics,
 }
-
-/// A worker takes objects of about this many stored bytes at a time, which is a few milliseconds of deflating.
-const BATCH_BYTES: u64 = 96 * 1024;
-/// What to assume for a packed delta that has to be resolved.
-const UNKNOWN_BYTES: u64 = 6 * 1024;
 
 pub(crate) fn make(
     store: &Arc<Store>,
@@ -89,8 +102,8 @@ pub(crate) fn make(
 
     let mut plan = Plan {
         order: Vec::with_capacity(objects),
-        sources: vec![Source::Deflate; objects],
-        remote_bases: Vec::new(),
+        sources: vec![Source::WHOLE; objects],
+        remote_bases: RemoteBases::default(),
         batches: Vec::new(),
         has_deltas: false,
         statistics: Statistics {
@@ -98,6 +111,8 @@ pub(crate) fn make(
             ..Statistics::default()
         },
     };
+    let presence = Presence { stores };
+    let fresh = fresh::propose(set, options, &presence, &mut plan, interrupt)?;
     for (number, members) in by_pack.into_iter().enumerate() {
         if !members.is_empty() {
             let pack = PackMembers {
@@ -105,13 +120,31 @@ pub(crate) fn make(
                 set,
                 number: number as u32,
                 thin: options.thin,
+                big: options.big_file_threshold,
+                fresh: fresh.preferred,
             };
             pack.choose(&members, &mut plan, interrupt)?;
         }
     }
-    arrange(set, &mut plan);
-    batch(&weights, &mut plan);
+    order::arrange(set, options, &mut plan);
+    order::batch(set, options, &weights, &presence, &mut plan);
     Ok(plan)
+}
+
+/// Objects that only the remote has, each once.
+#[derive(Default)]
+pub(crate) struct RemoteBases {
+    pub(crate) ids: Vec<ObjectId>,
+    numbers: HashMap<ObjectId, u32>,
+}
+
+impl RemoteBases {
+    pub(super) fn number(&mut self, id: &oid) -> u32 {
+        *self.numbers.entry(id.to_owned()).or_insert_with(|| {
+            self.ids.push(id.to_owned());
+            self.ids.len() as u32 - 1
+        })
+    }
 }
 
 /// The objects that one pack provides.
@@ -120,6 +153,21 @@ struct PackMembers<'a> {
     set: &'a ObjectSet,
     number: u32,
     thin: bool,
+    /// Entries of that size are copied if they are whole.
+    big: u64,
+    /// Whether deltas that were proposed are better than what lies here.
+    fresh: bool,
+}
+
+/// Whether an object is here: a base that is not can't be used, be it on the remote or not.
+pub(super) struct Presence<'a> {
+    stores: &'a Stores,
+}
+
+impl Presence<'_> {
+    pub(super) fn has(&self, id: &oid) -> bool {
+        self.stores.locate(id, 0).is_some() || self.stores.loose(id).is_some()
+    }
 }
 
 /// A pack's entries by offset, or as much of it as is needed.
@@ -151,6 +199,12 @@ impl PackMembers<'_> {
                 _ => Some(BaseOf::Nothing),
             };
             let Some(base) = base else { continue };
+            if self.fresh && plan.sources[object as usize].base() != BaseOf::Nothing {
+                let is_big = entry.decompressed_size >= self.big;
+                if !(base == BaseOf::Nothing && is_big) {
+                    continue;
+                }
+            }
             let end = match &offsets {
                 Offsets::All(all) => {
                     let next = all.partition_point(|(offset, _)| *offset <= start);
@@ -215,81 +269,9 @@ impl PackMembers<'_> {
             return Some(BaseOf::Sent(position as u32));
         }
         (self.thin && self.set.on_remote(&base)).then(|| {
-            plan.remote_bases.push(base);
-            BaseOf::Remote(plan.remote_bases.len() as u32 - 1)
+            let number = plan.remote_bases.number(&base);
+            BaseOf::Remote(number)
         })
-    }
-}
-
-/// Bases before deltas; and no cycles.
-fn arrange(set: &ObjectSet, plan: &mut Plan) {
-    const UNSEEN: u8 = 0;
-    const OPEN: u8 = 1;
-    const PLACED: u8 = 2;
-    let mut states = vec![UNSEEN; set.len()];
-    let mut chain = Vec::new();
-    for kind in [Kind::Commit, Kind::Tag, Kind::Tree, Kind::Blob] {
-        for (position, _) in set.iter().enumerate().filter(|(_, entry)| entry.kind == kind) {
-            let mut next = Some(position as u32);
-            while let Some(object) = next.take() {
-                match states[object as usize] {
-                    UNSEEN => {
-                        states[object as usize] = OPEN;
-                        chain.push(object);
-                        if let Source::Copy {
-                            base: BaseOf::Sent(base),
-                            ..
-                        } = plan.sources[object as usize]
-                        {
-                            next = Some(base);
-                        }
-                    }
-                    OPEN => {
-                        // Came back to an object whose base is being placed: cut where the circle was closed.
-                        if let Some(last) = chain.last() {
-                            plan.sources[*last as usize] = Source::Deflate;
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            while let Some(object) = chain.pop() {
-                states[object as usize] = PLACED;
-                plan.order.push(object);
-            }
-        }
-    }
-    for source in &plan.sources {
-        let statistics = &mut plan.statistics;
-        match source {
-            Source::Deflate => statistics.deflated += 1,
-            Source::Copy {
-                base: BaseOf::Nothing, ..
-            } => statistics.copied += 1,
-            Source::Copy { base, .. } => {
-                statistics.deltas += 1;
-                statistics.thin += usize::from(matches!(base, BaseOf::Remote(_)));
-                plan.has_deltas |= matches!(base, BaseOf::Sent(_));
-            }
-        }
-    }
-}
-
-fn batch(weights: &HashMap<u32, u64>, plan: &mut Plan) {
-    let mut batch = Vec::new();
-    let mut bytes = 0;
-    for &object in &plan.order {
-        if let Source::Deflate = plan.sources[object as usize] {
-            batch.push(object);
-            bytes += weights.get(&object).copied().unwrap_or(UNKNOWN_BYTES);
-            if bytes >= BATCH_BYTES {
-                plan.batches.push(std::mem::take(&mut batch));
-                bytes = 0;
-            }
-        }
-    }
-    if !batch.is_empty() {
-        plan.batches.push(batch);
     }
 }
 

@@ -38,6 +38,8 @@ pub struct PackReader {
     chunk_at: usize,
     /// How many ends of `chunk` were passed.
     chunk_ends: usize,
+    /// How many of its deltas began.
+    chunk_deltas: usize,
     deflated: bool,
     /// Bytes of the pack so far.
     offset: u64,
@@ -69,10 +71,6 @@ impl PackReader {
     pub(crate) fn start(shared: Arc<Shared>, counters: Arc<Counters>, stages: Stages) -> Result<Self, Error> {
         let batches = shared.plan.batches.len();
         let window = Arc::new(Window::new(batches, shared.options.memory));
-        let threads = match shared.options.threads {
-            None | Some(0) => thread::available_parallelism().map_or(1, |threads| threads.get()),
-            Some(threads) => threads,
-        };
         let offsets = if shared.plan.has_deltas {
             vec![0; shared.set.len()]
         } else {
@@ -91,18 +89,16 @@ impl PackReader {
             short: Vec::new(),
             short_at: 0,
             copying: None,
-            chunk: Chunk {
-                bytes: Vec::new(),
-                ends: Vec::new(),
-            },
+            chunk: Chunk::default(),
             chunk_at: 0,
             chunk_ends: 0,
+            chunk_deltas: 0,
             deflated: false,
             offset: 0,
             offsets,
             failed: false,
         };
-        for number in 0..threads.min(batches) {
+        for number in 0..reader.shared.threads.min(batches) {
             let worker = Worker {
                 shared: reader.shared.clone(),
                 window: reader.window.clone(),
@@ -188,7 +184,7 @@ impl PackReader {
             *offset = self.offset;
         }
         match self.shared.plan.sources[object as usize] {
-            Source::Deflate => self.deflated = true,
+            Source::Deflate { .. } => self.deflated = true,
             Source::Copy { packed, end, base } => self.begin_copy(object, packed, end, base)?,
         }
         Ok(())
@@ -202,18 +198,8 @@ impl PackReader {
         let data = pack.data().ok_or_else(gone)?;
         let start = pack.index.pack_offset_at_index(packed.position);
         let entry = data.entry(start).map_err(|error| Error::unreadable(id, error))?;
-        let header = match base {
-            BaseOf::Nothing => entry.header,
-            BaseOf::Sent(base) if shared.options.offset_deltas => data::entry::Header::OfsDelta {
-                base_distance: self.offset - self.offsets[base as usize],
-            },
-            BaseOf::Sent(base) => ref_delta(shared.set.entry(base as usize).id),
-            BaseOf::Remote(base) => ref_delta(&shared.plan.remote_bases[base as usize]),
-        };
-        self.short.clear();
-        self.short_at = 0;
-        // Writing into a vector can't fail.
-        let _ = header.write_to(entry.decompressed_size, &mut self.short);
+        let header = self.delta_header(base).unwrap_or(entry.header);
+        self.set_header(&header, entry.decompressed_size);
         let mut crc = Crc::new();
         crc.update(data.entry_slice(start..entry.data_offset).ok_or_else(gone)?);
         Counters::add(&self.counters.bytes_copied, (end - entry.data_offset) as usize);
@@ -226,6 +212,26 @@ impl PackReader {
             expected: pack.index.crc32_at_index(packed.position),
         });
         Ok(())
+    }
+
+    /// The header of a delta that begins here.
+    fn delta_header(&self, base: BaseOf) -> Option<data::entry::Header> {
+        let shared = &self.shared;
+        match base {
+            BaseOf::Sent(base) if shared.options.offset_deltas => Some(data::entry::Header::OfsDelta {
+                base_distance: self.offset - self.offsets[base as usize],
+            }),
+            BaseOf::Sent(base) => Some(ref_delta(shared.set.entry(base as usize).id)),
+            BaseOf::Remote(base) => Some(ref_delta(&shared.plan.remote_bases.ids[base as usize])),
+            BaseOf::Nothing => None,
+        }
+    }
+
+    fn set_header(&mut self, header: &data::entry::Header, size: u64) {
+        self.short.clear();
+        self.short_at = 0;
+        // Writing into a vector can't fail.
+        let _ = header.write_to(size, &mut self.short);
     }
 
     fn copy_packed(&mut self, room: &mut [u8]) -> Result<usize, Error> {
@@ -259,6 +265,16 @@ impl PackReader {
                 self.deflated = false;
                 return Ok(Some(0));
             }
+            // Where one entry ends the next begins: this comes after that.
+            if let Some(delta) = self.chunk.deltas.get(self.chunk_deltas).copied()
+                && delta.at == self.chunk_at
+            {
+                self.chunk_deltas += 1;
+                if let Some(header) = self.delta_header(delta.base) {
+                    self.set_header(&header, delta.size);
+                }
+                return Ok(Some(0));
+            }
             let rest = &self.chunk.bytes[self.chunk_at..end.unwrap_or(self.chunk.bytes.len())];
             if !rest.is_empty() {
                 let copied = copy(rest, room);
@@ -270,6 +286,7 @@ impl PackReader {
                     self.chunk = chunk;
                     self.chunk_at = 0;
                     self.chunk_ends = 0;
+                    self.chunk_deltas = 0;
                 }
                 Taken::NotYet => return Ok(None),
                 Taken::End => return Err(Error::Ended),

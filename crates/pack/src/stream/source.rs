@@ -1,4 +1,7 @@
-use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, atomic::Ordering};
+use std::{
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, atomic::Ordering},
+    thread,
+};
 
 use gix_odb::Store;
 
@@ -18,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) set: Arc<ObjectSet>,
     pub(crate) plan: Plan,
     pub(crate) options: Options,
+    /// How many workers share the memory; what is compared with what depends on it, so it stays as it is.
+    pub(crate) threads: usize,
     pub(crate) interrupt: Arc<AtomicBool>,
 }
 
@@ -45,6 +50,10 @@ impl PackSource {
         let stores = Stores::open(&store)?;
         let plan = plan::make(&store, &stores, &objects, &options, &interrupt)?;
         tracing::debug!(statistics = ?plan.statistics, "pack planned");
+        let threads = match options.threads {
+            None | Some(0) => thread::available_parallelism().map_or(1, |threads| threads.get()),
+            Some(threads) => threads,
+        };
         Ok(PackSource {
             shared: Arc::new(Shared {
                 store,
@@ -52,6 +61,7 @@ impl PackSource {
                 set: objects,
                 plan,
                 options,
+                threads,
                 interrupt,
             }),
             stages: Stages::default(),

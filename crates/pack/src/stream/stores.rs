@@ -97,12 +97,18 @@ impl Stores {
 
     /// The file of a loose object and its length.
     pub(crate) fn loose(&self, id: &oid) -> Option<(PathBuf, u64)> {
-        let hex = id.to_hex().to_string();
-        let (fan, rest) = hex.split_at(2);
-        self.directories.iter().find_map(|directory| {
-            let path = directory.join(fan).join(rest);
+        self.loose_paths(id).find_map(|path| {
             let length = fs::metadata(&path).ok()?.len();
             Some((path, length))
+        })
+    }
+
+    /// Where a loose object may be.
+    pub(crate) fn loose_paths(&self, id: &oid) -> impl Iterator<Item = PathBuf> {
+        let hex = id.to_hex().to_string();
+        self.directories.iter().map(move |directory| {
+            let (fan, rest) = hex.split_at(2);
+            directory.join(fan).join(rest)
         })
     }
 }

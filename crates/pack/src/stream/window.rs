@@ -9,14 +9,27 @@ use std::{
     time::Duration,
 };
 
+use super::plan::BaseOf;
 use crate::{Error, error::check};
 
 /// How often waiting threads look at the interrupt flag.
 const POLL: Duration = Duration::from_millis(50);
 
+/// An entry that is a delta: only the reader knows how far away its base is, so it writes the header.
+#[derive(Clone, Copy)]
+pub(crate) struct Delta {
+    /// Where in the chunk the entry begins.
+    pub(crate) at: usize,
+    /// Of the inflated delta.
+    pub(crate) size: u64,
+    pub(crate) base: BaseOf,
+}
+
 /// Entries, or a part of one.
+#[derive(Default)]
 pub(crate) struct Chunk {
     pub(crate) bytes: Vec<u8>,
+    pub(crate) deltas: Vec<Delta>,
     /// Where in `bytes` entries end.
     pub(crate) ends: Vec<usize>,
 }
@@ -200,6 +213,7 @@ mod tests {
     fn chunk(byte: u8) -> Chunk {
         Chunk {
             bytes: vec![byte; 10],
+            deltas: Vec::new(),
             ends: vec![10],
         }
     }

@@ -1,33 +1,37 @@
-//! A thread that deflates objects, a batch at a time.
+//! A thread that deflates objects, a batch at a time, and finds deltas for them.
 
 use std::{
+    rc::Rc,
     sync::{Arc, atomic::Ordering},
     thread,
+    time::Instant,
 };
 
 use gix_hash::oid;
-use gix_object::{FindHeader, Kind};
-use gix_odb::{Store, store};
-use gix_pack::Find;
+use gix_object::Kind;
 use prodash::progress::StepShared;
 
 use super::{
+    candidates::{Candidates, Choice, SMALLEST},
+    contents::{Contents, Found, Leave},
     deflate::{Deflater, Failure, INCOMPRESSIBLE, PROBE_FROM, Sink, level},
-    loose::Loose,
-    options::Counters,
-    plan::whole_header,
+    fresh::is_deltable,
+    options::{Counters, Search},
+    plan::{BaseOf, Item, Source, whole_header},
     source::Shared,
     window::Window,
 };
-use crate::{
-    Error,
-    objects::{DecodeCache, plain_handle},
-};
+use crate::{Error, delta::Encoder};
 
-/// Resolving many deltas of one family needs their common bases.
-const DECODE_CACHE: usize = 8 * 1024 * 1024;
-/// Larger objects are held in memory only by leave of the window.
-const HELD_FROM: usize = 1024 * 1024;
+/// A delta that much shorter than its object is taken without deflating both to see which is shorter. Of a tree, ids don't
+/// compress, so little can come of deflating it.
+const CLEARLY: usize = 4;
+const CLEARLY_FOR_TREES: usize = 2;
+/// Beyond that size both are not deflated to compare them.
+const COMPARED: usize = 1024 * 1024;
+/// What a base's name takes in an entry's header, by id or by offset.
+const NAMED: usize = 20;
+const OFFSET: usize = 2;
 
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
@@ -68,88 +72,205 @@ impl Worker {
 
     fn batch(&self, bench: &mut Bench, batch: usize) -> Result<(), Failure> {
         let mut sink = Sink::new(&self.window, batch, &self.shared.interrupt);
-        for &object in &self.shared.plan.batches[batch] {
-            let entry = self.shared.set.entry(object as usize);
-            let size = match self.loose(bench, entry.id, entry.kind, &mut sink)? {
-                Some(size) => size,
-                None => self.packed(bench, entry.id, entry.kind, batch, &mut sink)?,
-            };
-            sink.end_entry();
-            Counters::add(&self.counters.bytes_deflated, size as usize);
-            self.compressing.fetch_add(1, Ordering::Relaxed);
+        bench.candidates.clear();
+        let items = &self.shared.plan.batches[batch];
+        for (number, item) in items.iter().enumerate() {
+            match *item {
+                Item::Send(object) => {
+                    let size = self.send(bench, object, batch, &mut sink)?;
+                    sink.end_entry();
+                    Counters::add(&self.counters.bytes_deflated, size as usize);
+                    self.compressing.fetch_add(1, Ordering::Relaxed);
+                }
+                Item::Candidate(base) => {
+                    // It has the kind of what it was put before.
+                    let served = items[number..].iter().find_map(|item| match *item {
+                        Item::Send(object) => Some(self.shared.set.entry(object as usize).kind),
+                        Item::Candidate(_) => None,
+                    });
+                    if let Some(kind) = served {
+                        let base = BaseOf::Remote(base);
+                        let id = self.name(base);
+                        let leave = &mut Leave::new(&self.window);
+                        if let Some(content) = self.base(bench, id, kind, Some(()), batch, leave)? {
+                            bench.candidates.add(base, kind, &content, 0);
+                        }
+                    }
+                }
+            }
         }
         sink.finish()?;
         Ok(())
     }
 
-    /// Stream a loose object through. `None` if there is none.
-    fn loose(&self, bench: &mut Bench, id: &oid, kind: Kind, sink: &mut Sink<'_>) -> Result<Option<u64>, Failure> {
-        let Some((path, length)) = self.shared.stores.loose(id) else {
-            return Ok(None);
-        };
-        let Some((actual, size)) = bench.loose.open(id, &path)? else {
-            return Ok(None);
-        };
-        same_kind(id, kind, actual)?;
-        // Git deflated it once already, and that it gained nothing is seen from the file's length. Unless it was told not to.
-        let store = size >= PROBE_FROM
-            && length.saturating_mul(100) >= size.saturating_mul(INCOMPRESSIBLE)
-            && bench.deflater.is_incompressible(bench.loose.beginning());
-        self.header(bench, kind, size, sink)?;
-        self.note_stored(store);
-        bench.deflater.run(store, &mut bench.loose, sink).map(Some)
+    fn name(&self, base: BaseOf) -> &oid {
+        match base {
+            BaseOf::Sent(base) => self.shared.set.entry(base as usize).id,
+            BaseOf::Remote(base) => &self.shared.plan.remote_bases.ids[base as usize],
+            BaseOf::Nothing => self.shared.set.hash().null_ref(),
+        }
     }
 
-    /// Resolve a packed object in memory.
-    fn packed(
+    /// Put one object into the sink.
+    fn send(&self, bench: &mut Bench, object: u32, batch: usize, sink: &mut Sink<'_>) -> Result<u64, Failure> {
+        let shared = &self.shared;
+        let options = &shared.options;
+        let entry = shared.set.entry(object as usize);
+        let (id, kind) = (entry.id, entry.kind);
+        let base = match shared.plan.sources[object as usize] {
+            Source::Deflate { base } => base,
+            Source::Copy { .. } => BaseOf::Nothing,
+        };
+        let began = Instant::now();
+        let found = bench.contents.find(shared, id, kind)?.ok_or(Error::Missing {
+            id: id.to_owned(),
+            role: "object",
+        })?;
+        let size = found.size();
+        let deltable = is_deltable(kind) && options.depth > 0 && size < options.big_file_threshold;
+        if let Found::Loose { .. } = found
+            && (base == BaseOf::Nothing || !deltable)
+        {
+            // Git deflated it once already, and that it gained nothing is seen from the file's length. Unless it was told not to.
+            let store = size >= PROBE_FROM
+                && bench.contents.loose.file_length().saturating_mul(100) >= size.saturating_mul(INCOMPRESSIBLE)
+                && bench.deflater.is_incompressible(bench.contents.loose.beginning());
+            if store || !deltable || !bench.candidates.takes(size) {
+                self.header(bench, kind, size, sink)?;
+                self.note_stored(store);
+                return bench.deflater.run(store, &mut bench.contents.loose, sink);
+            }
+        }
+        let mut leave = Leave::new(&self.window);
+        leave.ask(found, batch, shared)?;
+        let content = bench.contents.read(found, id, kind)?;
+        let read = Instant::now();
+        self.counters.spent(&self.counters.reading, began, read);
+        if !deltable {
+            return self.whole(bench, kind, &content, sink);
+        }
+
+        let choice = self.choose(bench, kind, base, &content, batch, &mut leave)?;
+        let chosen = Instant::now();
+        self.counters.spent(&self.counters.searching, read, chosen);
+        let depth = choice.map_or(0, |choice| choice.depth);
+        match choice {
+            Some(choice) if self.delta(bench, kind, choice.base, &content, sink)? => {}
+            _ => {
+                self.whole(bench, kind, &content, sink)?;
+            }
+        }
+        self.counters.spent(&self.counters.deflating, chosen, Instant::now());
+        if !matches!(base, BaseOf::Sent(_)) {
+            bench.candidates.add(BaseOf::Sent(object), kind, &content, depth);
+        }
+        bench.contents.keep(id, &content);
+        Ok(size)
+    }
+
+    /// Find a delta for `content`, and leave it in `bench.delta`.
+    fn choose(
         &self,
         bench: &mut Bench,
-        id: &oid,
         kind: Kind,
+        base: BaseOf,
+        content: &Rc<Vec<u8>>,
         batch: usize,
-        sink: &mut Sink<'_>,
-    ) -> Result<u64, Failure> {
-        let unreadable = |error| Error::unreadable(id, error);
-        let header = bench.handle.try_header(id).map_err(unreadable)?;
-        if header.is_none() && id == id.kind().empty_tree() {
-            // Known to every git without being stored.
-            self.header(bench, Kind::Tree, 0, sink)?;
-            return bench.deflater.run(false, &mut &[][..], sink);
+        leave: &mut Leave<'_>,
+    ) -> Result<Option<Choice>, Failure> {
+        bench.delta.clear();
+        let mut choice = None;
+        if base != BaseOf::Nothing && content.len() >= SMALLEST.min(32) {
+            let id = self.name(base);
+            let optional = matches!(base, BaseOf::Remote(_)).then_some(());
+            if let Some(before) = self.base(bench, id, kind, optional, batch, leave)? {
+                Counters::add(&self.counters.tries, 1);
+                if let Some(delta) = bench.encoder.encode(&before, content, content.len()) {
+                    bench.delta.extend_from_slice(delta);
+                    choice = Some(Choice { base, depth: 1 });
+                }
+            }
         }
-        let size = header.map_or(0, |header| usize::try_from(header.size).unwrap_or(usize::MAX));
-        // The result and the base it is made from.
-        let held = if size >= HELD_FROM { size.saturating_mul(2) } else { 0 };
-        if held != 0 {
-            self.window.hold(batch, held, &self.shared.interrupt)?;
+        let is_searched = base == BaseOf::Nothing || self.shared.options.search == Search::Everything;
+        if is_searched && bench.candidates.takes(content.len() as u64) {
+            let known = choice.map(|choice| (choice, &*bench.delta));
+            let (best, tries) = bench.candidates.search(kind, content, known, &mut bench.encoder);
+            Counters::add(&self.counters.tries, tries);
+            if let Some((best, delta)) = best {
+                bench.delta.clear();
+                bench.delta.extend_from_slice(delta);
+                choice = Some(best);
+            }
         }
-        let mut buffer = std::mem::take(&mut bench.buffer);
-        let result = self.decoded(bench, id, kind, &mut buffer, sink);
-        if held == 0 {
-            bench.buffer = buffer;
-        } else {
-            drop(buffer);
-            self.window.release(held);
-        }
-        result
+        Ok(choice)
     }
 
-    fn decoded(
+    /// An object to make deltas of. One that is `optional` may have gone.
+    fn base(
         &self,
         bench: &mut Bench,
         id: &oid,
         kind: Kind,
-        buffer: &mut Vec<u8>,
-        sink: &mut Sink<'_>,
-    ) -> Result<u64, Failure> {
-        let found = bench.handle.try_find_cached(id, buffer, &mut bench.decoded);
-        let (data, _) = found
-            .map_err(|error| Error::unreadable(id, error))?
-            .ok_or(Error::Missing {
+        optional: Option<()>,
+        batch: usize,
+        leave: &mut Leave<'_>,
+    ) -> Result<Option<Rc<Vec<u8>>>, Failure> {
+        if let Some(kept) = bench.contents.kept(id) {
+            return Ok(Some(kept));
+        }
+        let Some(found) = bench.contents.find(&self.shared, id, kind)? else {
+            let missing = Error::Missing {
                 id: id.to_owned(),
-                role: "object",
-            })?;
-        same_kind(id, kind, data.kind)?;
-        let mut content = data.data;
+                role: "base",
+            };
+            return optional.map_or(Err(missing.into()), |()| Ok(None));
+        };
+        if found.size() >= self.shared.options.big_file_threshold {
+            return Ok(None);
+        }
+        leave.ask(found, batch, &self.shared)?;
+        let content = bench.contents.read(found, id, kind)?;
+        bench.contents.keep(id, &content);
+        Ok(Some(content))
+    }
+
+    /// Send `bench.delta`, unless the object itself is shorter.
+    fn delta(
+        &self,
+        bench: &mut Bench,
+        kind: Kind,
+        base: BaseOf,
+        content: &[u8],
+        sink: &mut Sink<'_>,
+    ) -> Result<bool, Failure> {
+        let by_id = matches!(base, BaseOf::Remote(_)) || !self.shared.options.offset_deltas;
+        let named = if by_id { NAMED } else { OFFSET };
+        let length = bench.delta.len() + named;
+        let clearly = if kind == Kind::Tree { CLEARLY_FOR_TREES } else { CLEARLY };
+        let is_clear = length * clearly <= content.len();
+        if length >= content.len() || (!is_clear && content.len() > COMPARED && length > content.len() / 2) {
+            return Ok(false);
+        }
+        let packed = bench.deflater.pack(&bench.delta, &mut bench.packed)?;
+        if !is_clear && content.len() <= COMPARED {
+            let whole = bench.deflater.pack(content, &mut bench.whole)?;
+            if packed.len() + named >= whole.len() {
+                self.header(bench, kind, content.len() as u64, sink)?;
+                sink.write(&bench.whole)?;
+                return Ok(true);
+            }
+        }
+        sink.begin_delta(base, bench.delta.len() as u64);
+        sink.write(&bench.packed)?;
+        Counters::add(&self.counters.fresh_deltas, 1);
+        Counters::add(
+            &self.counters.fresh_thin,
+            usize::from(matches!(base, BaseOf::Remote(_))),
+        );
+        Ok(true)
+    }
+
+    fn whole(&self, bench: &mut Bench, kind: Kind, mut content: &[u8], sink: &mut Sink<'_>) -> Result<u64, Failure> {
         let size = content.len() as u64;
         let store = size >= PROBE_FROM && bench.deflater.is_incompressible(content);
         self.header(bench, kind, size, sink)?;
@@ -170,36 +291,36 @@ impl Worker {
     }
 }
 
-fn same_kind(id: &oid, expected: Kind, actual: Kind) -> Result<(), Error> {
-    if expected == actual {
-        return Ok(());
-    }
-    Err(Error::WrongKind {
-        id: id.to_owned(),
-        expected,
-        actual,
-    })
-}
-
 /// A worker's tools.
 struct Bench {
-    handle: store::Handle<Arc<Store>>,
-    decoded: DecodeCache,
-    loose: Loose,
+    contents: Contents,
+    candidates: Candidates,
+    encoder: Encoder,
     deflater: Deflater,
-    buffer: Vec<u8>,
     header: Vec<u8>,
+    /// The delta chosen, deflated, and the object deflated.
+    delta: Vec<u8>,
+    packed: Vec<u8>,
+    whole: Vec<u8>,
 }
 
 impl Bench {
     fn new(shared: &Shared) -> Result<Self, Error> {
+        let options = &shared.options;
+        let share = options.memory / (4 * shared.threads.max(1));
+        let window_bytes = match options.window_memory {
+            0 => share,
+            bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+        };
         Ok(Bench {
-            handle: plain_handle(&shared.store),
-            decoded: DecodeCache::new(DECODE_CACHE),
-            loose: Loose::new(shared.set.hash()),
-            deflater: Deflater::new(level(shared.options.compression)?),
-            buffer: Vec::new(),
+            contents: Contents::new(shared, share),
+            candidates: Candidates::new(options.window, window_bytes, options.window_depth()),
+            encoder: Encoder::default(),
+            deflater: Deflater::new(level(options.compression)?),
             header: Vec::new(),
+            delta: Vec::new(),
+            packed: Vec::new(),
+            whole: Vec::new(),
         })
     }
 }

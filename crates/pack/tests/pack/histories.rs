@@ -1,9 +1,12 @@
 //! Random histories, random tips: what is sent is complete and, by git's own judgement, no more than needed.
 
-use crate::support::{Lab, Repo, names, text};
+use std::ops::Range;
+
 use gix::ObjectId;
 use proptest::{collection::vec, prelude::*};
-use rgit_pack::Options;
+use rgit_pack::{Options, Search};
+
+use crate::support::{Lab, Repo, names, text};
 
 /// A commit: its parents by distance, by how much its clock is off, and what it does.
 #[derive(Clone, Debug)]
@@ -59,6 +62,48 @@ struct History {
     tags: Vec<(usize, u8)>,
     wanted: Vec<usize>,
     hidden: Vec<usize>,
+    deltas: Deltas,
+    /// How many of the last commits stay loose, or are packed apart.
+    late: Option<(usize, bool)>,
+}
+
+/// How deltas are made.
+#[derive(Clone, Debug)]
+struct Deltas {
+    depth: usize,
+    window: usize,
+    everything: bool,
+    by_offset: bool,
+}
+
+impl Deltas {
+    fn options(&self) -> Options {
+        let search = if self.everything {
+            Search::Everything
+        } else {
+            Search::NewPaths
+        };
+        Options::default()
+            .depth(self.depth)
+            .window(self.window)
+            .search(search)
+            .offset_deltas(self.by_offset)
+    }
+}
+
+fn deltas() -> impl Strategy<Value = Deltas> {
+    (
+        prop_oneof![Just(0usize), Just(1), Just(2), Just(5), Just(50)],
+        prop_oneof![Just(0usize), Just(1), Just(10)],
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(depth, window, everything, by_offset)| Deltas {
+            depth,
+            window,
+            everything,
+            by_offset,
+        })
 }
 
 fn history() -> impl Strategy<Value = History> {
@@ -68,20 +113,24 @@ fn history() -> impl Strategy<Value = History> {
         vec((0..100usize, 0..4u8), 0..3),
         vec(0..100usize, 1..4),
         vec(0..100usize, 0..4),
+        deltas(),
+        proptest::option::of((1..6usize, any::<bool>())),
     )
-        .prop_map(|(steps, repack, tags, wanted, hidden)| History {
+        .prop_map(|(steps, repack, tags, wanted, hidden, deltas, late)| History {
             steps,
             repack,
             tags,
             wanted,
             hidden,
+            deltas,
+            late,
         })
 }
 
 /// The stream for `git fast-import`; commits become refs/heads/c0, c1, …
-fn stream(history: &History) -> String {
+fn stream(history: &History, numbers: Range<usize>) -> String {
     let mut out = String::new();
-    for (number, step) in history.steps.iter().enumerate() {
+    for (number, step) in history.steps.iter().enumerate().take(numbers.end).skip(numbers.start) {
         let time = 1_700_000_000 + number as i64 * 600 + step.clock;
         let parents: Vec<usize> = step
             .parents
@@ -92,7 +141,12 @@ fn stream(history: &History) -> String {
         out += &format!("committer C <c@example.com> {time} +0000\ndata 2\nc\n");
         for (place, parent) in parents.iter().enumerate() {
             if !parents[..place].contains(parent) {
-                out += &format!("{} :{}\n", if place == 0 { "from" } else { "merge" }, parent + 1);
+                let name = if *parent < numbers.start {
+                    format!("refs/heads/c{parent}")
+                } else {
+                    format!(":{}", parent + 1)
+                };
+                out += &format!("{} {name}\n", if place == 0 { "from" } else { "merge" });
             }
         }
         for action in &step.actions {
@@ -124,11 +178,26 @@ fn stream(history: &History) -> String {
 }
 
 fn build(repo: &Repo, history: &History) -> Vec<ObjectId> {
-    let input = stream(history);
-    repo.git_with(
-        &["-c", "fastimport.unpackLimit=100000", "fast-import", "--quiet"],
-        input.as_bytes(),
-    );
+    let import = |numbers: Range<usize>, limit: &str| {
+        let limit = format!("fastimport.unpackLimit={limit}");
+        let input = stream(history, numbers);
+        repo.git_with(&["-c", &limit, "fast-import", "--quiet"], input.as_bytes());
+    };
+    let steps = history.steps.len();
+    let early = steps - history.late.map_or(0, |(late, _)| late.min(steps));
+    import(0..early, "100000");
+    let repack = || {
+        if let Some(graph) = history.repack {
+            repo.git(&["repack", "-q", "-adf", "--window=20"]);
+            if graph {
+                repo.git(&["commit-graph", "write", "--reachable"]);
+            }
+        }
+    };
+    if let Some((_, packed)) = history.late {
+        repack();
+        import(early..steps, if packed { "1" } else { "100000" });
+    }
     let listed = repo.git(&[
         "for-each-ref",
         "--format=%(refname:lstrip=2) %(objectname)",
@@ -159,11 +228,8 @@ fn build(repo: &Repo, history: &History) -> Vec<ObjectId> {
         repo.git(&["tag", "-a", "-m", "t", &name, &target]);
         tips.push(repo.id(&name));
     }
-    if let Some(graph) = history.repack {
-        repo.git(&["repack", "-q", "-adf", "--window=20"]);
-        if graph {
-            repo.git(&["commit-graph", "write", "--reachable"]);
-        }
+    if history.late.is_none() {
+        repack();
     }
     tips
 }
@@ -187,12 +253,25 @@ fn check(history: &History) -> Result<(), TestCaseError> {
         let (first, _) = repo.pack(&hidden, &[], Options::default());
         remote.receive(&first, &hidden);
     }
-    let (plain, _) = repo.pack(&wanted, &hidden, Options::default().threads(Some(2)));
+    let options = history.deltas.options();
+    let (plain, _) = repo.pack(&wanted, &hidden, options.clone().threads(Some(2)));
     prop_assert_eq!(remote.contents(&plain), sent);
-    let (thin, _) = repo.pack(&wanted, &hidden, Options::default().thin(true).threads(Some(1)));
-    prop_assert!(thin.len() <= plain.len());
+    let has_packs = history.repack.is_some() || history.late.is_some_and(|(_, packed)| packed);
+    // Git's own chains may have 50 deltas.
+    let limit = history.deltas.depth.max(if has_packs { 50 } else { 0 });
+    prop_assert!(deepest(&remote) <= limit, "{} is deeper than {limit}", deepest(&remote));
+    let (thin, _) = repo.pack(&wanted, &hidden, options.thin(true).threads(Some(1)));
     remote.receive(&thin, &wanted);
     Ok(())
+}
+
+/// The longest chain in the pack that was checked last, by `verify-pack`: lines of deltas end in depth and base.
+fn deepest(remote: &Repo) -> usize {
+    let listed = remote.git(&["verify-pack", "-v", "checked.idx"]);
+    let depths = listed
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5)?.parse().ok());
+    depths.max().unwrap_or(0)
 }
 
 /// Each takes some twenty processes of git; `PROPTEST_CASES` asks for more.

@@ -33,6 +33,13 @@ fn check_full(lab: &Lab, repo: &Repo, format: &str, options: Options, name: &str
     let remote = lab.init(name, format);
     assert_eq!(remote.contents(&pack), expected);
     remote.receive(&pack, &wanted);
+    // Another reader of deltas than git.
+    let read = remote.open();
+    for id in &expected {
+        let object = read.find_object(id.parse::<gix::ObjectId>().unwrap()).unwrap();
+        let content = gix::objs::compute_hash(read.object_hash(), object.kind, &object.data).unwrap();
+        assert_eq!(content.to_string(), *id);
+    }
     statistics
 }
 
@@ -298,10 +305,13 @@ fn a_thin_delta_uses_a_base_the_remote_has() {
     let new = repo.commit("new");
     // Git prefers the larger as base, here the old version; so the new one is stored as a delta of it.
     repo.git(&["repack", "-q", "-adf"]);
+    let (reused, statistics) = repo.pack(&[new], &[old], Options::default().thin(true).depth(0));
+    assert_eq!((statistics.thin, statistics.fresh_thin), (1, 0), "{statistics:?}");
     let (thin, statistics) = repo.pack(&[new], &[old], Options::default().thin(true));
-    assert_eq!(statistics.thin, 1, "{statistics:?}");
+    assert_eq!((statistics.thin, statistics.fresh_thin), (0, 1), "{statistics:?}");
     let (whole, statistics) = repo.pack(&[new], &[old], Options::default());
-    assert_eq!((statistics.thin, statistics.deltas), (0, 0));
+    assert_eq!((statistics.thin, statistics.deltas, statistics.fresh_thin), (0, 0, 0));
+    assert!(thin.len() <= reused.len(), "{} {}", thin.len(), reused.len());
     assert!(thin.len() < whole.len() / 4, "{} {}", thin.len(), whole.len());
     let remote = lab.init("remote", "sha1");
     remote.receive(&repo.pack(&[old], &[], Options::default()).0, &[old]);

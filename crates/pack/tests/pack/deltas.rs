@@ -1,0 +1,224 @@
+//! Fresh deltas: against which base, within which bounds, and what happens when a base can't be read.
+
+use rgit_pack::{Options, PackSource, Search};
+
+use crate::support::{Lab, Repo, names, noise, read, text};
+
+/// `versions` commits, each with one line of a file changed and the file a little longer.
+fn versions(repo: &Repo, versions: u64) {
+    for number in 0..versions {
+        let mut content = text(7, 400);
+        content.insert_str(0, &format!("version {number}\n"));
+        content += &text(number + 100, number as usize);
+        repo.write("src/file.txt", content);
+        repo.commit(&number.to_string());
+    }
+}
+
+fn failure(source: &PackSource) -> String {
+    let mut reader = source.reader().unwrap();
+    let error = std::io::Read::read_to_end(&mut reader, &mut Vec::new()).unwrap_err();
+    format!(
+        "{error}: {:?}",
+        error.get_ref().unwrap().source().map(ToString::to_string)
+    )
+}
+
+#[test]
+fn versions_of_a_path_become_deltas_of_each_other() {
+    for format in ["sha1", "sha256"] {
+        let lab = Lab::new();
+        let repo = lab.init("local", format);
+        versions(&repo, 12);
+        let wanted = repo.ids(&["main"]);
+        let remote = lab.init("remote", format);
+        for search in [Search::NewPaths, Search::Everything] {
+            let (pack, statistics) = repo.pack(&wanted, &[], Options::default().search(search));
+            assert_eq!(remote.contents(&pack), repo.referee(&wanted, &[]));
+            assert!(statistics.fresh_deltas >= 11, "{search:?} {statistics:?}");
+            let (whole, _) = repo.pack(&wanted, &[], Options::default().depth(0));
+            assert!(
+                pack.len() * 2 < whole.len(),
+                "{search:?} {} {}",
+                pack.len(),
+                whole.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn chains_are_as_long_as_the_depth_allows_and_no_longer() {
+    let lab = Lab::new();
+    let repo = lab.init("local", "sha1");
+    versions(&repo, 20);
+    let wanted = repo.ids(&["main"]);
+    let remote = lab.init("remote", "sha1");
+    for search in [Search::NewPaths, Search::Everything] {
+        for depth in [1usize, 2, 5, 16] {
+            let options = Options::default().depth(depth).search(search);
+            let (pack, statistics) = repo.pack(&wanted, &[], options);
+            assert_eq!(remote.contents(&pack), repo.referee(&wanted, &[]));
+            assert!(statistics.fresh_deltas > 0);
+            let listed = remote.git(&["verify-pack", "-v", "checked.idx"]);
+            let depths = listed
+                .lines()
+                .filter_map(|line| line.split_whitespace().nth(5)?.parse::<usize>().ok());
+            let deepest = depths.max().unwrap();
+            // A search may find better bases than the longest chain has.
+            let least = if search == Search::NewPaths {
+                depth.div_ceil(2)
+            } else {
+                1
+            };
+            assert!((least..=depth).contains(&deepest), "{search:?} {depth}: {deepest}");
+        }
+    }
+}
+
+#[test]
+fn a_path_that_goes_back_and_forth_makes_no_cycle() {
+    let lab = Lab::new();
+    let repo = lab.init("local", "sha1");
+    for number in 0..9 {
+        repo.write("file.txt", text([1, 2, 1, 2, 3, 1, 3, 2, 1][number], 300));
+        repo.commit(&number.to_string());
+    }
+    let wanted = repo.ids(&["main"]);
+    let (pack, statistics) = repo.pack(&wanted, &[], Options::default());
+    assert_eq!(lab.init("remote", "sha1").contents(&pack), repo.referee(&wanted, &[]));
+    assert!(statistics.fresh_deltas >= 2, "{statistics:?}");
+}
+
+#[test]
+fn a_push_of_little_prefers_fresh_deltas_to_stored_ones() {
+    let lab = Lab::new();
+    let repo = lab.init("local", "sha1");
+    versions(&repo, 12);
+    let (wanted, hidden) = (repo.ids(&["main"]), repo.ids(&["main~3"]));
+    let (loose, _) = repo.pack(&wanted, &hidden, Options::default().thin(true));
+    repo.git(&["repack", "-q", "-adf", "--no-write-bitmap-index"]);
+    let (packed, statistics) = repo.pack(&wanted, &hidden, Options::default().thin(true));
+    assert!(statistics.fresh_thin > 0 && statistics.deltas == 0, "{statistics:?}");
+    // The commits are copied as git deflated them.
+    assert!(
+        packed.len().abs_diff(loose.len()) < 20,
+        "{} {}",
+        packed.len(),
+        loose.len()
+    );
+    let remote = lab.init("remote", "sha1");
+    remote.receive(&repo.pack(&hidden, &[], Options::default()).0, &hidden);
+    remote.receive(&packed, &wanted);
+}
+
+#[test]
+fn a_new_file_finds_its_like_on_the_remote() {
+    let lab = Lab::new();
+    let repo = lab.init("local", "sha1");
+    for number in 0..30 {
+        repo.write(
+            &format!("old/part{number}/module.txt"),
+            text(number * 31, 300) + &noise_text(number),
+        );
+    }
+    let hidden = [repo.commit("base")];
+    repo.write(
+        "new/part/module.txt",
+        text(31 * 3, 300) + "one more line\n" + &noise_text(3),
+    );
+    let wanted = [repo.commit("copied and changed")];
+    let (thin, statistics) = repo.pack(&wanted, &hidden, Options::default().thin(true));
+    assert!(statistics.fresh_thin >= 1, "{statistics:?}");
+    let (plain, _) = repo.pack(&wanted, &hidden, Options::default().thin(true).window(0));
+    assert!(thin.len() < plain.len(), "{} {}", thin.len(), plain.len());
+    let remote = lab.init("remote", "sha1");
+    remote.receive(&repo.pack(&hidden, &[], Options::default()).0, &hidden);
+    remote.receive(&thin, &wanted);
+}
+
+fn noise_text(seed: u64) -> String {
+    noise(seed, 600).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn large_objects_go_whole_or_one_at_a_time() {
+    let lab = Lab::new();
+    let repo = lab.init("local", "sha1");
+    for number in 0..3u64 {
+        for name in ["a", "b"] {
+            let mut content = noise(name.len() as u64 + number / 9, 3_000_000);
+            content[1_000_000 + number as usize] ^= 0xff;
+            repo.write(name, [name.as_bytes(), &content].concat());
+        }
+        repo.commit(&number.to_string());
+    }
+    let wanted = repo.ids(&["main"]);
+    let remote = lab.init("remote", "sha1");
+    let little = Options::default().memory(100_000).threads(Some(3));
+    let (pack, statistics) = repo.pack(&wanted, &[], little.clone());
+    assert_eq!(remote.contents(&pack), repo.referee(&wanted, &[]));
+    assert!(pack.len() < 6_500_000, "{} {statistics:?}", pack.len());
+    let (whole, statistics) = repo.pack(&wanted, &[], little.big_file_threshold(1_000_000));
+    assert!(whole.len() > 17_000_000, "{} {statistics:?}", whole.len());
+    assert_eq!(remote.contents(&whole), repo.referee(&wanted, &[]));
+}
+
+#[test]
+fn a_damaged_base_is_an_error_and_an_absent_one_is_done_without() {
+    let lab = Lab::new();
+    let repo = lab.init("local", "sha1");
+    versions(&repo, 2);
+    let (wanted, hidden) = (repo.ids(&["main"]), repo.ids(&["main~1"]));
+    let base = repo.id("main~1:src/file.txt");
+    let file = repo.loose(&base);
+    let intact = std::fs::read(&file).unwrap();
+    let thin = Options::default().thin(true);
+    let source = |options| repo.source(repo.find(&wanted, &hidden).unwrap(), options).unwrap();
+    let pack = read(&source(thin.clone()));
+
+    let mut damaged = intact.clone();
+    damaged.truncate(damaged.len() / 2);
+    std::fs::remove_file(&file).unwrap();
+    std::fs::write(&file, &damaged).unwrap();
+    let message = failure(&source(thin.clone()));
+    assert!(message.contains(&base.to_string()), "{message}");
+
+    std::fs::remove_file(&file).unwrap();
+    let without = read(&source(thin.clone()));
+    assert!(without.len() > pack.len());
+    std::fs::write(&file, &intact).unwrap();
+    let remote = lab.init("remote", "sha1");
+    remote.receive(&repo.pack(&hidden, &[], Options::default()).0, &hidden);
+    remote.receive(&without, &wanted);
+}
+
+#[test]
+fn the_same_bytes_whatever_the_threads() {
+    let lab = Lab::new();
+    let repo = lab.init("local", "sha1");
+    for number in 0..150u64 {
+        repo.write(
+            &format!("d{}/file{}.txt", number % 7, number % 40),
+            text(number, 200 + number as usize),
+        );
+        if number % 10 == 9 {
+            repo.commit(&number.to_string());
+        }
+    }
+    let tips = repo.ids(&["main"]);
+    for search in [Search::NewPaths, Search::Everything] {
+        let pack = |threads, memory| {
+            let options = Options::default().search(search).threads(Some(threads)).memory(memory);
+            read(&repo.source(repo.find(&tips, &[]).unwrap(), options).unwrap())
+        };
+        let one = pack(1, 24 << 20);
+        for threads in [2, 4, 4, 8] {
+            assert!(pack(threads, 24 << 20) == one, "{search:?} {threads}");
+        }
+        assert_eq!(
+            lab.init(&format!("{search:?}"), "sha1").contents(&one),
+            names(&repo.find(&tips, &[]).unwrap())
+        );
+    }
+}
