@@ -69,7 +69,7 @@ impl Commits {
     pub(crate) fn vain_trees<'a>(&'a self, tips: &'a [ObjectId]) -> impl Iterator<Item = &'a oid> {
         let number = |id: &ObjectId| self.table.find(fast_hash(id), |&at| self.nodes[at as usize].id == *id);
         tips.iter()
-            .filter_map(move |id| number(id))
+            .filter_map(number)
             .chain(&self.corrected)
             .map(|&number| &self.nodes[number as usize])
             .filter(|node| node.flags & HIDDEN != 0 && node.flags & MISSING == 0)
