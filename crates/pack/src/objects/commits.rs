@@ -60,9 +60,22 @@ pub(crate) struct Commits {
     table: HashTable<u32>,
     edges: Vec<u32>,
     wanted: Vec<u32>,
+    /// Taken for wanted at first, but the remote has them.
+    corrected: Vec<u32>,
 }
 
 impl Commits {
+    /// The trees of commits that were asked for in vain: git, too, looks in them for what else the remote has.
+    pub(crate) fn vain_trees<'a>(&'a self, tips: &'a [ObjectId]) -> impl Iterator<Item = &'a oid> {
+        let number = |id: &ObjectId| self.table.find(fast_hash(id), |&at| self.nodes[at as usize].id == *id);
+        tips.iter()
+            .filter_map(number)
+            .chain(&self.corrected)
+            .map(|&number| &self.nodes[number as usize])
+            .filter(|node| node.flags & HIDDEN != 0 && node.flags & MISSING == 0)
+            .map(|node| &*node.tree)
+    }
+
     /// The commits to send, newest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Commit<'_>> {
         self.wanted.iter().map(|&number| {
@@ -103,6 +116,7 @@ pub(crate) fn walk(
             table: HashTable::new(),
             edges: Vec::new(),
             wanted: Vec::new(),
+            corrected: Vec::new(),
         },
         queue: BinaryHeap::new(),
         pending: 0,
@@ -116,9 +130,8 @@ pub(crate) fn walk(
     walk.run(sources, interrupt)?;
     let Walk { mut commits, .. } = walk;
     let nodes = &commits.nodes;
-    commits
-        .wanted
-        .retain(|&number| nodes[number as usize].flags & HIDDEN == 0);
+    let is_wanted = |number: &u32| nodes[*number as usize].flags & HIDDEN == 0;
+    (commits.wanted, commits.corrected) = commits.wanted.into_iter().partition(is_wanted);
     for &number in &commits.wanted {
         if commits.nodes[number as usize].flags & MISSING != 0 {
             let id = commits.nodes[number as usize].id;

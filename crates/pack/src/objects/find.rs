@@ -101,6 +101,7 @@ impl ObjectSet {
             .filter(|(_, on_remote)| *on_remote)
             .map(|(tree, _)| tree.to_owned())
             .collect();
+        roots.extend(commits.vain_trees(&tips.commits).map(ToOwned::to_owned));
         roots.extend(&hidden.trees);
         if !tips.trees.is_empty() || !tips.blobs.is_empty() {
             // No commit of ours leads to a boundary here, but the content may be a part of what the remote's tips hold.

@@ -222,3 +222,20 @@ fn the_same_bytes_whatever_the_threads() {
         );
     }
 }
+
+#[test]
+fn what_was_asked_for_in_vain_tells_what_the_remote_has() {
+    let lab = Lab::new();
+    let repo = lab.init("local", "sha1");
+    repo.write("there", text(10, 30));
+    let asked = repo.commit("asked for, but the remote has it");
+    repo.write("more", "more\n");
+    let hidden = repo.commit("what the remote has");
+    repo.git(&["checkout", "-q", "--orphan", "other"]);
+    repo.git(&["rm", "-q", "-r", "--cached", "."]);
+    repo.git(&["clean", "-q", "-f", "-d"]);
+    repo.write("elsewhere", text(10, 30));
+    let other = repo.commit("the same content without a common ancestor");
+    let set = repo.find(&[asked, other], &[hidden]).unwrap();
+    assert_eq!(names(&set).len(), 2, "the commit and its tree, not the blob");
+}
