@@ -86,70 +86,31 @@ fn ref_prefixes(options: &Options) -> Option<gix::protocol::ls_refs::RefPrefixes
     Some(prefixes)
 }
 
+/// One line, or two where a tag was peeled.
 fn entries(listed: Ref) -> Vec<RemoteRef> {
-    let peeled = |name: &BString| BString::from([name.as_slice(), b"^{}"].concat());
-    match listed {
-        Ref::Direct {
-            full_ref_name: name,
-            object: id,
-        } => vec![RemoteRef {
-            name,
-            id,
-            symbolic: None,
-        }],
+    let (name, id, peeled, symbolic) = match listed {
+        Ref::Direct { full_ref_name, object } => (full_ref_name, object, None, None),
         Ref::Peeled {
-            full_ref_name: name,
+            full_ref_name,
             tag,
             object,
-        } => {
-            let target = RemoteRef {
-                name: peeled(&name),
-                id: object,
-                symbolic: None,
-            };
-            vec![
-                RemoteRef {
-                    name,
-                    id: tag,
-                    symbolic: None,
-                },
-                target,
-            ]
-        }
+        } => (full_ref_name, tag, Some(object), None),
         Ref::Symbolic {
-            full_ref_name: name,
+            full_ref_name,
             target,
-            tag: Some(tag),
+            tag,
             object,
-        } => {
-            let inner = RemoteRef {
-                name: peeled(&name),
-                id: object,
-                symbolic: None,
-            };
-            vec![
-                RemoteRef {
-                    name,
-                    id: tag,
-                    symbolic: Some(target),
-                },
-                inner,
-            ]
-        }
-        Ref::Symbolic {
-            full_ref_name: name,
-            target,
-            tag: None,
-            object: id,
-        } => {
-            vec![RemoteRef {
-                name,
-                id,
-                symbolic: Some(target),
-            }]
-        }
-        Ref::Unborn { .. } => Vec::new(),
-    }
+        } => (full_ref_name, tag.unwrap_or(object), tag.map(|_| object), Some(target)),
+        Ref::Unborn { .. } => return Vec::new(),
+    };
+    let peeled = peeled.map(|id| RemoteRef {
+        name: [name.as_slice(), b"^{}"].concat().into(),
+        id,
+        symbolic: None,
+    });
+    std::iter::once(RemoteRef { name, id, symbolic })
+        .chain(peeled)
+        .collect()
 }
 
 fn wanted(entry: &RemoteRef, options: &Options) -> bool {
