@@ -9,7 +9,7 @@ use std::{collections::BinaryHeap, sync::atomic::AtomicBool};
 
 use gix_hash::{ObjectId, oid};
 use gix_object::Kind;
-use hashbrown::{HashSet, HashTable, hash_table};
+use hashbrown::{HashMap, HashSet, HashTable, hash_table};
 
 use super::{read::ObjectReader, read::header_id, set::fast_hash};
 use crate::{Error, error::check};
@@ -119,6 +119,7 @@ pub(crate) fn walk(
             corrected: Vec::new(),
         },
         queue: BinaryHeap::new(),
+        announced: HashMap::new(),
         pending: 0,
     };
     for id in hidden {
@@ -145,6 +146,8 @@ struct Walk {
     commits: Commits,
     /// (generation, time, number)
     queue: BinaryHeap<(u32, i64, u32)>,
+    /// The parents that commits in the queue name: each commit is read once.
+    announced: HashMap<u32, Vec<ObjectId>>,
     /// How many in the queue are wanted and not known to be on the remote.
     pending: usize,
 }
@@ -177,8 +180,9 @@ impl Walk {
         Ok(())
     }
 
-    /// Load what `number` says about its parents, and reach them.
+    /// Reach the parents of `number`.
     fn parents(&mut self, sources: &mut Sources<'_>, number: u32, hidden: bool) -> Result<(), Error> {
+        let announced = self.announced.remove(&number);
         let node = &self.commits.nodes[number as usize];
         if node.flags & MISSING != 0 {
             return Ok(());
@@ -186,27 +190,16 @@ impl Walk {
         let id = node.id;
         let mut parents = Vec::new();
         if !sources.shallow.contains(&id) {
-            match sources.graph.and_then(|graph| Some((graph, graph.commit_by_id(id)?))) {
-                Some((graph, commit)) => {
-                    for parent in commit.iter_parents() {
+            match (announced, sources.graph) {
+                (Some(announced), _) => parents = announced,
+                (None, Some(graph)) => {
+                    let commit = graph.commit_by_id(id);
+                    for parent in commit.iter().flat_map(|commit| commit.iter_parents()) {
                         let parent = parent.map_err(|error| Error::unreadable(&id, error))?;
                         parents.push(graph.id_at(parent).to_owned());
                     }
                 }
-                None => {
-                    let data = if hidden {
-                        sources.reader.read_if_present(&id, Kind::Commit)
-                    } else {
-                        Some(sources.reader.read(&id, Kind::Commit, "commit")?)
-                    };
-                    let mut rest = data
-                        .and_then(|data| header_id(data, b"tree "))
-                        .map_or(&[][..], |(_, rest)| rest);
-                    while let Some((parent, after)) = header_id(rest, b"parent ") {
-                        parents.push(parent);
-                        rest = after;
-                    }
-                }
+                (None, None) => {}
             }
         }
         let first = self.commits.edges.len();
@@ -240,7 +233,8 @@ impl Walk {
             hash_table::Entry::Vacant(entry) => {
                 let number = nodes.len() as u32;
                 entry.insert(number);
-                let node = load(sources, id, hidden)?;
+                let (node, parents) = load(sources, id, hidden)?;
+                self.announced.extend(parents.map(|parents| (number, parents)));
                 self.queue.push((node.generation, node.time, number));
                 self.pending += usize::from(!hidden);
                 self.commits.nodes.push(node);
@@ -267,7 +261,8 @@ impl Walk {
     }
 }
 
-fn load(sources: &mut Sources<'_>, id: &oid, hidden: bool) -> Result<Node, Error> {
+/// What there is to know about a commit. Its parents are told if it had to be read; else the commit-graph has them.
+fn load(sources: &mut Sources<'_>, id: &oid, hidden: bool) -> Result<(Node, Option<Vec<ObjectId>>), Error> {
     let mut node = Node {
         id: id.to_owned(),
         tree: id.kind().null(),
@@ -281,7 +276,7 @@ fn load(sources: &mut Sources<'_>, id: &oid, hidden: bool) -> Result<Node, Error
         node.tree = commit.root_tree_id().to_owned();
         node.time = i64::try_from(commit.committer_timestamp()).unwrap_or(i64::MAX);
         node.generation = commit.generation();
-        return Ok(node);
+        return Ok((node, None));
     }
     let data = if hidden {
         sources.reader.read_if_present(id, Kind::Commit)
@@ -294,15 +289,20 @@ fn load(sources: &mut Sources<'_>, id: &oid, hidden: bool) -> Result<Node, Error
         }
     };
     let parsed = data.map(|data| header_id(data, b"tree ").filter(|(tree, _)| tree.kind() == id.kind()));
+    let mut parents = Vec::new();
     match parsed {
-        Some(Some((tree, rest))) => {
+        Some(Some((tree, mut rest))) => {
             node.tree = tree;
             node.time = committer_time(rest);
+            while let Some((parent, after)) = header_id(rest, b"parent ") {
+                parents.push(parent);
+                rest = after;
+            }
         }
         Some(None) if !hidden => return Err(Error::corrupt(id, "it has no `tree` line, which a commit begins with")),
         _ => node.flags |= MISSING,
     }
-    Ok(node)
+    Ok((node, Some(parents)))
 }
 
 /// Seconds since the epoch from the `committer` line. As in git, a line that can't be parsed counts as the epoch itself.

@@ -1,6 +1,6 @@
 //! Reading objects for enumeration: strictly where an object is to be sent, leniently where it only tells what the remote has.
 
-use std::{rc::Rc, sync::Arc};
+use std::{path::PathBuf, rc::Rc, sync::Arc};
 
 use gix_hash::{ObjectId, oid};
 use gix_object::{FindHeader, Kind};
@@ -8,11 +8,16 @@ use gix_odb::{Store, store};
 use gix_pack::Find;
 
 use super::cache::{DecodeCache, Generations};
-use crate::Error;
+use crate::{
+    Error,
+    stream::{Content, Loose},
+};
 
-/// Trees are read twice in a row, as the new side of one commit and the old side of its child.
-const TREE_CACHE: usize = 8 * 1024 * 1024;
-const DECODE_CACHE: usize = 8 * 1024 * 1024;
+/// For trees, which are read twice in a row, as the new side of one commit and the old side of its child.
+const TREE_CACHE: usize = 2 * 1024 * 1024;
+const DECODE_CACHE: usize = 4 * 1024 * 1024;
+/// What a tree in the cache costs beyond its bytes.
+const OVERHEAD: usize = 96;
 
 pub(crate) struct ObjectReader {
     /// Looks again for new packs when an object seems missing: a repack may be running.
@@ -22,6 +27,10 @@ pub(crate) struct ObjectReader {
     decoded: DecodeCache,
     trees: Generations<ObjectId, Rc<[u8]>>,
     buffer: Vec<u8>,
+    loose: Loose,
+    directories: Vec<PathBuf>,
+    /// The last object was loose: probably the next is, too, and opening its file at once spares looking in the packs.
+    last_was_loose: bool,
 }
 
 /// A handle that sees objects as they are: `refs/replace` must not leak into a pack.
@@ -35,12 +44,35 @@ impl ObjectReader {
     pub(crate) fn new(store: &Arc<Store>) -> Self {
         let mut lenient = plain_handle(store);
         lenient.refresh_never();
+        let alternates = store.alternate_db_paths().unwrap_or_default();
         ObjectReader {
             strict: plain_handle(store),
             lenient,
             decoded: DecodeCache::new(DECODE_CACHE),
             trees: Generations::new(TREE_CACHE),
             buffer: Vec::new(),
+            loose: Loose::new(store.object_hash()),
+            directories: std::iter::once(store.path().to_owned()).chain(alternates).collect(),
+            last_was_loose: false,
+        }
+    }
+
+    /// Read `id` into the buffer if it lies loose. Where anything is wrong with it, gix finds the words.
+    fn read_loose(&mut self, id: &oid) -> Option<Kind> {
+        let hex = id.to_hex().to_string();
+        let (fan, rest) = hex.split_at(2);
+        let (kind, size) = self.directories.iter().find_map(|directory| {
+            let path = directory.join(fan).join(rest);
+            self.loose.open(id, &path).ok().flatten()
+        })?;
+        self.buffer.clear();
+        self.buffer.try_reserve(usize::try_from(size).ok()?).ok()?;
+        loop {
+            let (piece, last) = self.loose.next().ok()?;
+            self.buffer.extend_from_slice(piece);
+            if last {
+                return Some(kind);
+            }
         }
     }
 
@@ -63,8 +95,17 @@ impl ObjectReader {
 
     /// The bytes of an object that is to be sent.
     pub(crate) fn read(&mut self, id: &oid, expected: Kind, role: &'static str) -> Result<&[u8], Error> {
+        if self.last_was_loose {
+            match self.read_loose(id) {
+                Some(kind) if kind == expected => return Ok(&self.buffer),
+                _ => self.last_was_loose = false,
+            }
+        }
         match self.strict.try_find_cached(id, &mut self.buffer, &mut self.decoded) {
-            Ok(Some((data, _))) if data.kind == expected => Ok(data.data),
+            Ok(Some((data, location))) if data.kind == expected => {
+                self.last_was_loose = location.is_none();
+                Ok(data.data)
+            }
             Ok(Some((data, _))) => Err(Error::WrongKind {
                 id: id.to_owned(),
                 expected,
@@ -80,12 +121,16 @@ impl ObjectReader {
 
     /// The bytes of an object that only tells what the remote has: where it can't be read, more is sent than needed.
     pub(crate) fn read_if_present(&mut self, id: &oid, expected: Kind) -> Option<&[u8]> {
-        let (data, _) = self
+        if self.last_was_loose && self.read_loose(id) == Some(expected) {
+            return Some(&self.buffer);
+        }
+        let (data, location) = self
             .lenient
             .try_find_cached(id, &mut self.buffer, &mut self.decoded)
             .inspect_err(|error| tracing::debug!(%id, %error, "an object of the remote's can't be read here"))
             .ok()
             .flatten()?;
+        self.last_was_loose = location.is_none();
         (data.kind == expected).then_some(data.data)
     }
 
@@ -94,7 +139,7 @@ impl ObjectReader {
             return Ok(tree);
         }
         let data: Rc<[u8]> = self.read(id, Kind::Tree, "tree")?.into();
-        self.trees.insert(id.to_owned(), data.clone(), data.len() + 96);
+        self.trees.insert(id.to_owned(), data.clone(), data.len() + OVERHEAD);
         Ok(data)
     }
 
@@ -103,7 +148,7 @@ impl ObjectReader {
             return Some(tree);
         }
         let data: Rc<[u8]> = self.read_if_present(id, Kind::Tree)?.into();
-        self.trees.insert(id.to_owned(), data.clone(), data.len() + 96);
+        self.trees.insert(id.to_owned(), data.clone(), data.len() + OVERHEAD);
         Some(data)
     }
 

@@ -18,6 +18,8 @@ mod trailer;
 mod window;
 mod worker;
 
+pub(crate) use deflate::Content;
+pub(crate) use loose::Loose;
 pub use options::{Options, Search, Stages, Statistics};
 pub use reader::PackReader;
 pub use source::PackSource;
