@@ -36,5 +36,5 @@ mod stream;
 
 pub use error::Error;
 pub use links::check_links;
-pub use objects::{Base, Entry, ObjectSet};
+pub use objects::{Base, DeltaUnset, Entry, ObjectSet};
 pub use stream::{Options, PackReader, PackSource, Search, Stages, Statistics};

@@ -10,7 +10,7 @@ use super::{
     boundary, commits,
     read::{ObjectReader, tag_target},
     set::ObjectSet,
-    trees::Comparison,
+    trees::{Comparison, DeltaUnset},
 };
 use crate::{Error, error::check};
 
@@ -43,6 +43,21 @@ impl ObjectSet {
         shallow: &[ObjectId],
         counting: &AtomicStep,
         interrupt: &AtomicBool,
+    ) -> Result<ObjectSet, Error> {
+        Self::find_with_attributes(odb, wanted, remote, shallow, counting, interrupt, None)
+    }
+
+    /// The same, asking `delta_unset` once for the path of each tree and blob whether the attribute `delta` is unset for it; see
+    /// [`Entry::delta_unset`](crate::Entry::delta_unset). The path is relative to the root of the commit's tree; an object that is
+    /// there under several paths is asked for with the first one met.
+    pub fn find_with_attributes(
+        odb: &gix_odb::Handle,
+        wanted: &[ObjectId],
+        remote: &[ObjectId],
+        shallow: &[ObjectId],
+        counting: &AtomicStep,
+        interrupt: &AtomicBool,
+        delta_unset: Option<&DeltaUnset<'_>>,
     ) -> Result<ObjectSet, Error> {
         let store = odb.store();
         let mut set = ObjectSet::new(store.object_hash());
@@ -81,6 +96,7 @@ impl ObjectSet {
         let commits = commits::walk(&mut sources, &tips.commits, &hidden.commits, interrupt)?;
 
         let mut comparison = Comparison::new(&mut reader, &mut set, counting, interrupt);
+        comparison.delta_unset = delta_unset;
         for id in &tips.tags {
             comparison.send(id, Kind::Tag, 0, None)?;
         }

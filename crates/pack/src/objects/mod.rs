@@ -14,3 +14,4 @@ pub(crate) use cache::{DecodeCache, Generations};
 pub(crate) use read::{header_id, plain_handle};
 pub(crate) use set::fast_hash;
 pub use set::{Base, Entry, ObjectSet};
+pub use trees::DeltaUnset;

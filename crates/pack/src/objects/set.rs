@@ -43,6 +43,7 @@ struct Record {
     previous: u32,
     name_hash: u32,
     kind: Kind,
+    delta_unset: bool,
     dropped: bool,
 }
 
@@ -56,6 +57,8 @@ pub struct Entry<'a> {
     pub kind: Kind,
     /// Git's `pack_name_hash` of the path it was found under; 0 for commits and tags.
     pub name_hash: u32,
+    /// The attribute `delta` is unset for that path (gitattributes(5)): no delta is looked for, neither of it nor against it.
+    pub delta_unset: bool,
 }
 
 /// An object that a delta may be made against.
@@ -90,6 +93,7 @@ impl ObjectSet {
             id: &self.ids[record.id as usize],
             kind: record.kind,
             name_hash: record.name_hash,
+            delta_unset: record.delta_unset,
         }
     }
 
@@ -193,9 +197,17 @@ impl ObjectSet {
             previous,
             name_hash,
             kind,
+            delta_unset: false,
             dropped: false,
         });
         Ok(true)
+    }
+
+    /// The object that [`send()`](Self::send()) added last has a path whose `delta` attribute is unset.
+    pub(super) fn unset_delta(&mut self) {
+        if let Some(record) = self.entries.last_mut() {
+            record.delta_unset = true;
+        }
     }
 
     /// Note that the remote has `id`: it won't be sent, and may serve as a base.

@@ -23,6 +23,8 @@ struct Frame {
     tree: ObjectId,
     /// The name hash of the tree's path with the slash that follows it.
     path: u32,
+    /// The path itself with that slash, if attributes are asked for.
+    name: Vec<u8>,
     olds: Vec<Old>,
 }
 
@@ -37,8 +39,12 @@ pub(crate) struct Comparison<'a> {
     pub(crate) set: &'a mut ObjectSet,
     pub(crate) counting: &'a AtomicStep,
     pub(crate) interrupt: &'a AtomicBool,
+    pub(crate) delta_unset: Option<&'a DeltaUnset<'a>>,
     entered: Entered,
 }
+
+/// Whether the attribute `delta` is unset for a path, which has slashes between its parts and none at its end.
+pub type DeltaUnset<'a> = dyn Fn(&[u8]) -> bool + Sync + 'a;
 
 /// Keeps trees that hold the same tree many times over, level by level, from being walked path by path.
 #[derive(Default)]
@@ -75,6 +81,7 @@ impl<'a> Comparison<'a> {
             set,
             counting,
             interrupt,
+            delta_unset: None,
             entered: Entered::default(),
         }
     }
@@ -84,6 +91,25 @@ impl<'a> Comparison<'a> {
         let added = self.set.send(id, kind, path, previous)?;
         if added {
             self.counting.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(added)
+    }
+
+    /// The same for an entry of a tree, for which attributes may hold.
+    fn send_entry(
+        &mut self,
+        frame: &Frame,
+        entry: &EntryRef<'_>,
+        kind: Kind,
+        path: u32,
+        previous: Option<&oid>,
+    ) -> Result<bool, Error> {
+        let added = self.send(entry.oid, kind, path, previous)?;
+        if added
+            && let Some(delta_unset) = self.delta_unset
+            && delta_unset(&[&frame.name[..], entry.filename].concat())
+        {
+            self.set.unset_delta();
         }
         Ok(added)
     }
@@ -110,6 +136,7 @@ impl<'a> Comparison<'a> {
         let mut stack = vec![Frame {
             tree: root.to_owned(),
             path: 0,
+            name: Vec::new(),
             olds,
         }];
         while let Some(frame) = stack.pop() {
@@ -157,10 +184,10 @@ impl<'a> Comparison<'a> {
             let path = name_hash::extend(frame.path, entry.filename);
             let previous = befores.first().map(|(old, _)| *old);
             if !entry.mode.is_tree() {
-                self.send(entry.oid, Kind::Blob, path, previous)?;
+                self.send_entry(frame, &entry, Kind::Blob, path, previous)?;
                 continue;
             }
-            let added = self.send(entry.oid, Kind::Tree, path, previous)?;
+            let added = self.send_entry(frame, &entry, Kind::Tree, path, previous)?;
             let olds: Vec<Old> = befores
                 .iter()
                 .map(|&(tree, on_remote)| Old {
@@ -172,6 +199,10 @@ impl<'a> Comparison<'a> {
                 stack.push(Frame {
                     tree: entry.oid.to_owned(),
                     path: name_hash::extend(path, b"/"),
+                    name: match self.delta_unset {
+                        Some(_) => [&frame.name[..], entry.filename, b"/"].concat(),
+                        None => Vec::new(),
+                    },
                     olds,
                 });
             }

@@ -12,7 +12,7 @@ use super::{
     options::{Options, Search},
     plan::{BaseOf, Plan, Presence, Source},
 };
-use crate::{Base, Error, ObjectSet, error::check};
+use crate::{Base, Entry, Error, ObjectSet, error::check};
 
 /// Up to that many objects, a thin pack is made of fresh deltas rather than of stored ones: a third smaller, because git stores the
 /// older version as a delta of the newer, which helps nobody who has the older. Deflating anew takes some 50 µs an object.
@@ -38,13 +38,12 @@ pub(super) fn propose(
     let mut before = vec![BaseOf::Nothing; set.len()];
     for (position, entry) in set.iter().enumerate() {
         check(interrupt)?;
-        if !is_deltable(entry.kind) {
+        if !is_deltable(&entry) {
             continue;
         }
+        let serves = |base: usize| set.entry(base).kind == entry.kind && is_deltable(&set.entry(base));
         before[position] = match set.previous(position) {
-            Some(Base::Sent(base)) if options.search == Search::NewPaths && set.entry(base).kind == entry.kind => {
-                BaseOf::Sent(base as u32)
-            }
+            Some(Base::Sent(base)) if options.search == Search::NewPaths && serves(base) => BaseOf::Sent(base as u32),
             Some(Base::Remote(id)) if options.thin => {
                 preferred = set.len() <= FEW;
                 if !presence.has(id) {
@@ -111,9 +110,9 @@ fn direct(before: &[BaseOf]) -> Vec<BaseOf> {
     bases
 }
 
-/// Commits and tags have too little in common.
-pub(super) fn is_deltable(kind: Kind) -> bool {
-    matches!(kind, Kind::Tree | Kind::Blob)
+/// Whether to look for deltas of an object and against it. Commits and tags have too little in common.
+pub(super) fn is_deltable(entry: &Entry<'_>) -> bool {
+    matches!(entry.kind, Kind::Tree | Kind::Blob) && !entry.delta_unset
 }
 
 #[cfg(test)]

@@ -161,7 +161,7 @@ fn sort(set: &ObjectSet, chains: &Chains, plan: &mut Plan) {
         };
         for (position, entry) in set.iter().enumerate().filter(|(_, entry)| entry.kind == kind) {
             match plan.sources[position] {
-                Source::Deflate { .. } if is_deltable(kind) => {
+                Source::Deflate { .. } if is_deltable(&entry) => {
                     let (first, before) = chains.families[position];
                     let name_hash = match before {
                         0 => entry.name_hash,
@@ -199,7 +199,7 @@ pub(super) fn batch(
             continue;
         };
         let entry = set.entry(object as usize);
-        if base == BaseOf::Nothing && is_deltable(entry.kind) && options.thin && options.window_depth() > 0 {
+        if base == BaseOf::Nothing && is_deltable(&entry) && options.thin && options.window_depth() > 0 {
             for id in near(set, entry.kind, entry.name_hash, options.window) {
                 let number = plan.remote_bases.number(id);
                 if !recent.contains(&number) && presence.has(id) {

@@ -127,7 +127,7 @@ impl Worker {
             role: "object",
         })?;
         let size = found.size();
-        let deltable = is_deltable(kind) && options.depth > 0 && size < options.big_file_threshold;
+        let deltable = is_deltable(&entry) && options.depth > 0 && size < options.big_file_threshold;
         if let Found::Loose { .. } = found
             && (base == BaseOf::Nothing || !deltable)
         {

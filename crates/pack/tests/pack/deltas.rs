@@ -239,3 +239,54 @@ fn what_was_asked_for_in_vain_tells_what_the_remote_has() {
     let set = repo.find(&[asked, other], &[hidden]).unwrap();
     assert_eq!(names(&set).len(), 2, "the commit and its tree, not the blob");
 }
+
+#[test]
+fn paths_with_the_delta_attribute_unset_go_whole_and_are_no_bases() {
+    let lab = Lab::new();
+    let repo = lab.init("local", "sha1");
+    for number in 0..3 {
+        for (seed, name) in [(1, "top.bin"), (2, "dir/deep/in.bin"), (3, "dir/deep/in.txt")] {
+            repo.write(name, text(seed, 400) + &format!("version {number}\n"));
+        }
+        repo.commit(&number.to_string());
+    }
+    let wanted = repo.ids(&["main"]);
+    let asked = std::sync::Mutex::new(std::collections::BTreeSet::new());
+    let delta_unset = |path: &[u8]| {
+        let path = String::from_utf8(path.to_owned()).unwrap();
+        let is_binary = path.ends_with(".bin");
+        asked.lock().unwrap().insert(path);
+        is_binary
+    };
+    for search in [Search::NewPaths, Search::Everything] {
+        let options = Options::default().search(search);
+        let (usual, _) = repo.pack(&wanted, &[], options.clone());
+        let set = repo.find_with_attributes(&wanted, &[], &delta_unset);
+        let binaries: Vec<String> = ["top.bin", "dir/deep/in.bin"]
+            .iter()
+            .flat_map(|name| (0..3).map(move |age| format!("main~{age}:{name}")))
+            .map(|name| repo.id(&name).to_string())
+            .collect();
+        for entry in set.iter() {
+            assert_eq!(entry.delta_unset, binaries.contains(&entry.id.to_string()));
+        }
+        let pack = read(&repo.source(set, options).unwrap());
+        assert!(usual.len() * 2 < pack.len());
+        let remote = lab.init(&format!("{search:?}"), "sha1");
+        assert_eq!(remote.contents(&pack), repo.referee(&wanted, &[]));
+        let listed = remote.git(&["verify-pack", "-v", "checked.idx"]);
+        let deltas: Vec<Vec<&str>> = listed
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>())
+            .filter(|fields| fields.len() == 7)
+            .collect();
+        assert!(deltas.len() >= 2, "those of the text: {listed}");
+        for fields in deltas {
+            assert!(!binaries.contains(&fields[0].to_owned()), "made a delta: {fields:?}");
+            assert!(!binaries.contains(&fields[6].to_owned()), "made a base: {fields:?}");
+        }
+    }
+    let asked: Vec<String> = asked.into_inner().unwrap().into_iter().collect();
+    let paths = ["dir", "dir/deep", "dir/deep/in.bin", "dir/deep/in.txt", "top.bin"];
+    assert_eq!(asked, paths);
+}

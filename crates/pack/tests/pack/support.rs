@@ -200,6 +200,18 @@ impl Repo {
         Ok(set)
     }
 
+    /// The set for `wanted`, with the attribute `delta` unset for the paths that `delta_unset` says so of.
+    pub(crate) fn find_with_attributes(
+        &self,
+        wanted: &[ObjectId],
+        remote: &[ObjectId],
+        delta_unset: &rgit_pack::DeltaUnset<'_>,
+    ) -> ObjectSet {
+        let (odb, counted) = (self.open().objects.clone().into_inner(), Default::default());
+        let go = AtomicBool::new(false);
+        ObjectSet::find_with_attributes(&odb, wanted, remote, &[], &counted, &go, Some(delta_unset)).unwrap()
+    }
+
     pub(crate) fn source(&self, set: ObjectSet, options: Options) -> Result<PackSource, Error> {
         let odb = self.open().objects.clone().into_inner();
         PackSource::new(odb, Arc::new(set), options, Arc::default())
