@@ -5,17 +5,27 @@
 //! been wrong: so a commit that turns out to be on the remote passes that on to ancestors visited before, and the walk goes on a
 //! little beyond the point where it seems done, as git's own does.
 
-use std::{collections::BinaryHeap, sync::atomic::AtomicBool};
+use std::{
+    collections::BinaryHeap,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use gix_hash::{ObjectId, oid};
 use gix_object::Kind;
+use gix_odb::Store;
 use hashbrown::{HashMap, HashSet, HashTable, hash_table};
 
-use super::{read::ObjectReader, read::header_id, set::fast_hash};
+use super::{
+    ahead::{Ahead, Job},
+    read::{ObjectReader, header_id},
+    set::fast_hash,
+};
 use crate::{Error, error::check};
 
 /// How many of the remote's commits to look at after the last wanted one. Git takes 5; a commit costs 10 to 40 µs.
 const SLOP: usize = 32;
+/// From how many commits on threads pay.
+const MANY: usize = 48;
 /// The generation of commits that the commit-graph doesn't have: none of them is an ancestor of one it has.
 const UNKNOWN_GENERATION: u32 = u32::MAX;
 
@@ -23,6 +33,8 @@ const UNKNOWN_GENERATION: u32 = u32::MAX;
 const HIDDEN: u8 = 1;
 const VISITED: u8 = 2;
 const MISSING: u8 = 4;
+/// Other threads compare its tree.
+const OFFERED: u8 = 8;
 
 struct Node {
     id: ObjectId,
@@ -36,6 +48,7 @@ struct Node {
 
 /// A commit to send.
 pub(crate) struct Commit<'a> {
+    pub(crate) number: u32,
     pub(crate) id: &'a oid,
     pub(crate) tree: &'a oid,
     parents: &'a [u32],
@@ -81,12 +94,35 @@ impl Commits {
         self.wanted.iter().map(|&number| {
             let node = &self.nodes[number as usize];
             Commit {
+                number,
                 id: &node.id,
                 tree: &node.tree,
                 parents: self.edges_of(number),
                 nodes: &self.nodes,
             }
         })
+    }
+
+    /// Those of [`iter()`](Self::iter) that were not handed over while walking.
+    pub(super) fn to_offer(&self) -> impl Iterator<Item = Job> {
+        let is_left = |number: &u32| self.nodes[*number as usize].flags & OFFERED == 0;
+        self.wanted
+            .iter()
+            .copied()
+            .filter(is_left)
+            .map(|number| self.job(number))
+    }
+
+    fn job(&self, number: u32) -> Job {
+        let parents = self.edges_of(number).iter().map(|&parent| &self.nodes[parent as usize]);
+        Job {
+            number,
+            root: self.nodes[number as usize].tree,
+            olds: parents
+                .filter(|node| node.flags & MISSING == 0)
+                .map(|node| node.tree)
+                .collect(),
+        }
     }
 
     fn edges_of(&self, number: u32) -> &[u32] {
@@ -102,6 +138,12 @@ pub(crate) struct Sources<'a> {
     pub(crate) graph: Option<&'a gix_commitgraph::Graph>,
     /// Commits whose parents are to be taken as absent, even if they happen to be here.
     pub(crate) shallow: &'a HashSet<ObjectId>,
+    /// Threads that compare trees, once there are commits enough.
+    pub(super) ahead: &'a mut Option<Ahead>,
+    /// What they read from,
+    pub(super) store: &'a Arc<Store>,
+    /// and whether they are to keep names.
+    pub(super) names: bool,
 }
 
 pub(crate) fn walk(
@@ -176,8 +218,36 @@ impl Walk {
                 self.commits.wanted.push(number);
             }
             self.parents(sources, number, hidden)?;
+            if !hidden {
+                self.offer(sources);
+            }
         }
         Ok(())
+    }
+
+    /// Have other threads compare trees while walking goes on. That some of these commits may turn out to be on the remote does no
+    /// harm.
+    fn offer(&mut self, sources: &mut Sources<'_>) {
+        let wanted = self.commits.wanted.len();
+        let first = match sources.ahead {
+            Some(_) => wanted - 1,
+            None if wanted == MANY => {
+                *sources.ahead = Ahead::start(sources.store, sources.names);
+                0
+            }
+            None => return,
+        };
+        let Some(ahead) = sources.ahead else { return };
+        // The order is that of the walk: once one had to be left, so must those after it.
+        let follows = first == 0 || self.commits.nodes[self.commits.wanted[first - 1] as usize].flags & OFFERED != 0;
+        if !follows || !ahead.has_room() {
+            return;
+        }
+        for at in first..wanted {
+            let number = self.commits.wanted[at];
+            ahead.offer(self.commits.job(number));
+            self.commits.nodes[number as usize].flags |= OFFERED;
+        }
     }
 
     /// Reach the parents of `number`.

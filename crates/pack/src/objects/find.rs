@@ -88,22 +88,33 @@ impl ObjectSet {
             peel_wanted(&mut reader, &set, *id, &mut tips)?;
         }
 
+        let mut ahead = None;
         let mut sources = commits::Sources {
             reader: &mut reader,
             graph: graph.as_ref(),
             shallow: &shallow,
+            ahead: &mut ahead,
+            store: &store,
+            names: delta_unset.is_some(),
         };
         let commits = commits::walk(&mut sources, &tips.commits, &hidden.commits, interrupt)?;
 
         let mut comparison = Comparison::new(&mut reader, &mut set, counting, interrupt);
         comparison.delta_unset = delta_unset;
+        comparison.ahead = ahead;
         for id in &tips.tags {
             comparison.send(id, Kind::Tag, 0, None)?;
         }
+        let mut to_offer = commits.to_offer();
         for commit in commits.iter() {
+            if let Some(ahead) = &mut comparison.ahead {
+                ahead.fill(&mut to_offer);
+                ahead.begin(commit.number);
+            }
             comparison.send(commit.id, Kind::Commit, 0, None)?;
             comparison.add(commit.tree, commit.parent_trees())?;
         }
+        comparison.ahead = None;
         for id in &tips.trees {
             comparison.add(id, hidden.trees.iter().map(|tree| (&**tree, true)))?;
         }

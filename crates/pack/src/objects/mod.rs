@@ -1,8 +1,10 @@
 //! The set of objects to send. `commits` walks history down to what the remote has, `trees` compares each commit's tree with its
-//! parents', `boundary` looks for objects the remote has under other paths, `set` keeps the result.
+//! parents' (`changes` two trees, `ahead` in other threads before their turn comes), `boundary` looks for objects the remote has under other paths, `set` keeps the result.
 
+mod ahead;
 mod boundary;
 mod cache;
+mod changes;
 mod commits;
 mod find;
 mod name_hash;

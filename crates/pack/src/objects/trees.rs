@@ -5,17 +5,20 @@
 //! an ancestor even, relies on it for (say a directory that a later commit reverted to): it has to be entered for each, against
 //! what that commit's parents have. Only a tree entered against nothing is done with for good.
 
-use std::{
-    rc::Rc,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gix_hash::{ObjectId, oid};
-use gix_object::{Kind, TreeRefIter, tree::EntryRef, tree::name_order};
+use gix_object::Kind;
 use hashbrown::HashSet;
 use prodash::progress::AtomicStep;
 
-use super::{name_hash, read::ObjectReader, set::ObjectSet};
+use super::{
+    ahead::Ahead,
+    changes::{self, Before, Compared},
+    name_hash,
+    read::ObjectReader,
+    set::ObjectSet,
+};
 use crate::{Error, error::check};
 
 /// A tree that is new, and what its path held in the parents.
@@ -40,6 +43,7 @@ pub(crate) struct Comparison<'a> {
     pub(crate) counting: &'a AtomicStep,
     pub(crate) interrupt: &'a AtomicBool,
     pub(crate) delta_unset: Option<&'a DeltaUnset<'a>>,
+    pub(crate) ahead: Option<Ahead>,
     entered: Entered,
 }
 
@@ -48,7 +52,7 @@ pub type DeltaUnset<'a> = dyn Fn(&[u8]) -> bool + Sync + 'a;
 
 /// Keeps trees that hold the same tree many times over, level by level, from being walked path by path.
 #[derive(Default)]
-struct Entered {
+pub(super) struct Entered {
     /// Trees entered against nothing: all in them is in the set or on the remote.
     completely: HashSet<ObjectId>,
     /// Trees entered again, and against what.
@@ -56,16 +60,12 @@ struct Entered {
 }
 
 impl Entered {
-    /// Whether to enter `tree`, which was `added` to the set just now or before.
-    fn is_due(&mut self, tree: &oid, added: bool, olds: &[Old]) -> bool {
-        if olds.is_empty() {
+    /// Whether to enter `tree`, compared with `olds`, which was `added` to the set just now or before.
+    pub(super) fn is_due(&mut self, tree: &oid, added: bool, olds: impl ExactSizeIterator<Item = ObjectId>) -> bool {
+        if olds.len() == 0 {
             return self.completely.insert(tree.to_owned());
         }
-        added
-            || !self.completely.contains(tree)
-                && self
-                    .again
-                    .insert((tree.to_owned(), olds.iter().map(|old| old.tree).collect()))
+        added || !self.completely.contains(tree) && self.again.insert((tree.to_owned(), olds.collect()))
     }
 }
 
@@ -82,6 +82,7 @@ impl<'a> Comparison<'a> {
             counting,
             interrupt,
             delta_unset: None,
+            ahead: None,
             entered: Entered::default(),
         }
     }
@@ -91,25 +92,6 @@ impl<'a> Comparison<'a> {
         let added = self.set.send(id, kind, path, previous)?;
         if added {
             self.counting.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(added)
-    }
-
-    /// The same for an entry of a tree, for which attributes may hold.
-    fn send_entry(
-        &mut self,
-        frame: &Frame,
-        entry: &EntryRef<'_>,
-        kind: Kind,
-        path: u32,
-        previous: Option<&oid>,
-    ) -> Result<bool, Error> {
-        let added = self.send(entry.oid, kind, path, previous)?;
-        if added
-            && let Some(delta_unset) = self.delta_unset
-            && delta_unset(&[&frame.name[..], entry.filename].concat())
-        {
-            self.set.unset_delta();
         }
         Ok(added)
     }
@@ -129,7 +111,7 @@ impl<'a> Comparison<'a> {
         }
         let previous = olds.first().map(|old| old.tree);
         let added = self.send(root, Kind::Tree, 0, previous.as_deref())?;
-        if self.set.on_remote(root) || !self.entered.is_due(root, added, &olds) {
+        if self.set.on_remote(root) || !self.entered.is_due(root, added, olds.iter().map(|old| old.tree)) {
             return Ok(());
         }
         // A stack of our own: trees may be nested deeper than a thread's stack reaches.
@@ -147,60 +129,50 @@ impl<'a> Comparison<'a> {
     }
 
     fn compare(&mut self, frame: &Frame, stack: &mut Vec<Frame>) -> Result<(), Error> {
-        let hash = self.set.hash();
-        let new = self.reader.tree(&frame.tree)?;
-        // A parent's tree that isn't here (partial clone) hides nothing; if it is to be sent, that is noticed when its turn comes.
-        let olds: Vec<(Rc<[u8]>, bool)> = frame
-            .olds
-            .iter()
-            .filter_map(|old| Some((self.reader.tree_if_present(&old.tree)?, old.on_remote)))
-            .collect();
-        let mut cursors: Vec<Cursor<'_>> = olds
-            .iter()
-            .map(|(tree, on_remote)| Cursor::new(TreeRefIter::from_bytes(tree, hash), *on_remote))
-            .collect();
-        let mut befores: Vec<(&oid, bool)> = Vec::new();
-        'entries: for entry in TreeRefIter::from_bytes(&new, hash) {
-            let entry = entry.map_err(|_| Error::corrupt(&frame.tree, "its tree entries can't be parsed"))?;
-            if entry.mode.is_commit() {
-                // A submodule's commit lives in another repository.
+        let ahead = self.ahead.as_mut();
+        let changes = match ahead.and_then(|ahead| ahead.take(&frame.tree, frame.olds.iter().map(|old| &*old.tree))) {
+            Some(changes) => changes,
+            None => {
+                let compared = Compared {
+                    tree: &frame.tree,
+                    path: frame.path,
+                    names: self.delta_unset.is_some(),
+                };
+                changes::compare(self.reader, compared, frame.olds.iter().map(|old| &*old.tree))?
+            }
+        };
+        for (change, befores) in changes.iter() {
+            let on_remote = |before: &Before| frame.olds[before.old as usize].on_remote;
+            for before in befores.iter().filter(|before| on_remote(before)) {
+                self.set.note_remote(&before.id)?;
+            }
+            let previous = befores.first().map(|before| &*before.id);
+            let kind = if change.is_tree { Kind::Tree } else { Kind::Blob };
+            let added = self.send(&change.id, kind, change.path, previous)?;
+            if added
+                && let Some(delta_unset) = self.delta_unset
+                && delta_unset(&[&frame.name[..], changes.name(change)].concat())
+            {
+                self.set.unset_delta();
+            }
+            if !change.is_tree {
                 continue;
             }
-            befores.clear();
-            for cursor in &mut cursors {
-                match cursor.seek(&entry) {
-                    Some(old) if old.oid == entry.oid => continue 'entries,
-                    Some(old) if old.mode.is_tree() == entry.mode.is_tree() => {
-                        befores.push((old.oid, cursor.on_remote))
-                    }
-                    _ => {}
-                }
-            }
-            for (old, on_remote) in &befores {
-                if *on_remote {
-                    self.set.note_remote(old)?;
-                }
-            }
-            let path = name_hash::extend(frame.path, entry.filename);
-            let previous = befores.first().map(|(old, _)| *old);
-            if !entry.mode.is_tree() {
-                self.send_entry(frame, &entry, Kind::Blob, path, previous)?;
-                continue;
-            }
-            let added = self.send_entry(frame, &entry, Kind::Tree, path, previous)?;
             let olds: Vec<Old> = befores
                 .iter()
-                .map(|&(tree, on_remote)| Old {
-                    tree: tree.to_owned(),
-                    on_remote,
+                .map(|before| Old {
+                    tree: before.id,
+                    on_remote: on_remote(before),
                 })
                 .collect();
-            if !self.set.on_remote(entry.oid) && self.entered.is_due(entry.oid, added, &olds) {
+            if !self.set.on_remote(&change.id)
+                && self.entered.is_due(&change.id, added, olds.iter().map(|old| old.tree))
+            {
                 stack.push(Frame {
-                    tree: entry.oid.to_owned(),
-                    path: name_hash::extend(path, b"/"),
+                    tree: change.id,
+                    path: name_hash::extend(change.path, b"/"),
                     name: match self.delta_unset {
-                        Some(_) => [&frame.name[..], entry.filename, b"/"].concat(),
+                        Some(_) => [&frame.name[..], changes.name(change), b"/"].concat(),
                         None => Vec::new(),
                     },
                     olds,
@@ -208,43 +180,5 @@ impl<'a> Comparison<'a> {
             }
         }
         Ok(())
-    }
-}
-
-/// Walks a parent's tree in step with the new one. Where a tree is not in order (git would not make one), matches are missed and
-/// more is sent, nothing less.
-struct Cursor<'a> {
-    entries: TreeRefIter<'a>,
-    next: Option<EntryRef<'a>>,
-    on_remote: bool,
-}
-
-impl<'a> Cursor<'a> {
-    fn new(mut entries: TreeRefIter<'a>, on_remote: bool) -> Self {
-        let next = entries.next().and_then(Result::ok);
-        Cursor {
-            entries,
-            next,
-            on_remote,
-        }
-    }
-
-    /// The entry with the name of `wanted`, and like it a directory or not one.
-    fn seek(&mut self, wanted: &EntryRef<'_>) -> Option<EntryRef<'a>> {
-        loop {
-            let entry = self.next?;
-            let order = name_order(
-                entry.filename,
-                entry.mode.is_tree(),
-                wanted.filename,
-                wanted.mode.is_tree(),
-            );
-            match order {
-                std::cmp::Ordering::Less => self.next = self.entries.next().and_then(Result::ok),
-                std::cmp::Ordering::Equal if entry.mode.is_commit() => return None,
-                std::cmp::Ordering::Equal => return Some(entry),
-                std::cmp::Ordering::Greater => return None,
-            }
-        }
     }
 }
