@@ -106,13 +106,13 @@ fn deltas() -> impl Strategy<Value = Deltas> {
         })
 }
 
-fn history() -> impl Strategy<Value = History> {
+fn history(commits: Range<usize>) -> impl Strategy<Value = History> {
     (
-        vec(step(), 3..25),
+        vec(step(), commits),
         proptest::option::of(any::<bool>()),
         vec((0..100usize, 0..4u8), 0..3),
-        vec(0..100usize, 1..4),
-        vec(0..100usize, 0..4),
+        vec(0..1000usize, 1..4),
+        vec(0..1000usize, 0..4),
         deltas(),
         proptest::option::of((1..6usize, any::<bool>())),
     )
@@ -284,7 +284,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, max_shrink_iters: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn packs_are_complete_and_minimal(history in history()) {
+    fn packs_are_complete_and_minimal(history in history(3..25)) {
+        check(&history)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases() / 5, failure_persistence: None, max_shrink_iters: 10, ..ProptestConfig::default() })]
+
+    /// Long enough for other threads to compare trees while commits are walked and after.
+    #[test]
+    fn packs_of_long_histories_are_too(history in history(200..1200)) {
         check(&history)?;
     }
 }
