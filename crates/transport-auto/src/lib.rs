@@ -11,5 +11,7 @@
 compile_error!("choose a crypto provider for TLS: feature `ring` or `graviola`");
 
 mod choose;
+mod cost;
 
 pub use choose::{Choice, Error, Name, choose};
+pub use cost::{Amount, CostModel, Link, Protocol, Road, Work};
