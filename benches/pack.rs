@@ -3,6 +3,8 @@
 //! Each case is a repository and a range of it, packed by both in turn with two threads, five times. What is printed are medians and
 //! ratios (ours to git's); no number here fails anything, but each of our packs must pass `git index-pack`.
 //!
+//! `RGIT_BENCH_REPOSITORY`, the path of a repository (one without bitmaps: with them git makes no thin packs), adds cases on that one.
+//!
 //! `RGIT_BENCH_CASES` selects cases whose names contain one of its words (separated by commas). Started by anything but
 //! `cargo bench`, or with `RGIT_BENCH_QUICK` set, it is a smoke run with small repositories.
 #![allow(clippy::print_stdout, reason = "a bench reports to the person who started it")]
@@ -26,6 +28,7 @@ use rgit_testkit::{
 };
 
 const THREADS: usize = 2;
+const REPOSITORY: &str = "RGIT_BENCH_REPOSITORY";
 /// The argument that makes this program write one pack, so that both packers are processes of their own.
 const ONE: &str = "--one-pack";
 
@@ -45,7 +48,8 @@ fn main() {
         "{:<22}{:>17}{:>17}{:>19}{:>20}{:>25}",
         "case", "wall s", "CPU s", "first byte s", "peak RssAnon MB", "bytes"
     );
-    for case in CASES {
+    let named = env::var_os(REPOSITORY).is_some();
+    for case in CASES.iter().chain(GIVEN.iter().filter(|_| named)) {
         if chosen.is_empty() || chosen.split(',').any(|word| case.name.contains(word.trim())) {
             lab.run(case);
         }
@@ -66,6 +70,14 @@ fn all(_: &Lab) -> Vec<String> {
 
 fn last(lab: &Lab) -> Vec<String> {
     vec!["main".into(), format!("^main~{}", if lab.quick { 20 } else { 200 })]
+}
+
+fn given(_: &Lab) -> Vec<String> {
+    vec!["HEAD".into()]
+}
+
+fn given_last(_: &Lab) -> Vec<String> {
+    vec!["HEAD".into(), "^HEAD~200".into()]
 }
 
 fn two(_: &Lab) -> Vec<String> {
@@ -98,6 +110,16 @@ const CASES: &[Case] = &[
     case("text-loose-last", Lab::text_loose, last),
     case("text-packed-last", Lab::text_packed, last),
     case("copied-files", Lab::copied, one),
+];
+
+/// On the repository that was named.
+const GIVEN: &[Case] = &[
+    case("given-full", Lab::given, given),
+    Case {
+        everything: true,
+        ..case("given-searched", Lab::given, given)
+    },
+    case("given-last", Lab::given, given_last),
 ];
 
 /// Repositories, made when first asked for.
@@ -173,7 +195,8 @@ impl Lab {
     fn check(&self, repository: &Path, pack: &Path) {
         let checked = self.git.home().join("checked.git");
         self.git.init_bare(&checked, ObjectFormat::Sha1);
-        let objects = repository.join(".git/objects").display().to_string() + "\n";
+        let git_dir = self.git.text(repository, ["rev-parse", "--absolute-git-dir"]);
+        let objects = format!("{git_dir}/objects\n");
         fs::write(checked.join("objects/info/alternates"), objects).expect("write alternates");
         let pack = fs::read(pack).expect("our pack");
         self.git
@@ -236,6 +259,10 @@ impl Lab {
     fn random_loose(&mut self) -> PathBuf {
         let packed = self.random_packed();
         self.loosen(&packed, "random-loose")
+    }
+
+    fn given(&mut self) -> PathBuf {
+        env::var_os(REPOSITORY).map(PathBuf::from).expect("checked before")
     }
 
     /// A large file and a wide tree, each changed in one place.

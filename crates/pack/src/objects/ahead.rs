@@ -21,7 +21,7 @@ use hashbrown::HashSet;
 use super::{
     changes::{self, Changes, Compared},
     name_hash,
-    read::ObjectReader,
+    read::{ObjectReader, SMALL_CACHE},
     trees::Entered,
 };
 
@@ -174,7 +174,7 @@ impl Drop for Ahead {
 }
 
 fn work(store: &Arc<Store>, names: bool, batches: &Receiver<Batch>, stop: &AtomicBool) {
-    let mut reader = ObjectReader::new(store);
+    let mut reader = ObjectReader::new(store, SMALL_CACHE);
     for batch in batches {
         let mut search = Search {
             reader: &mut reader,

@@ -8,7 +8,7 @@ use prodash::progress::AtomicStep;
 
 use super::{
     boundary, commits,
-    read::{ObjectReader, tag_target},
+    read::{ObjectReader, USUAL_CACHE, tag_target},
     set::ObjectSet,
     trees::{Comparison, DeltaUnset},
 };
@@ -68,7 +68,7 @@ impl ObjectSet {
         let shallow: HashSet<ObjectId> = shallow.iter().copied().collect();
         // A commit-graph tells of parents that a shallow clone must not look at.
         let graph = if shallow.is_empty() { commit_graph(&store) } else { None };
-        let mut reader = ObjectReader::new(&store);
+        let mut reader = ObjectReader::new(&store, USUAL_CACHE);
 
         let mut hidden = Tips::default();
         for id in remote {

@@ -13,9 +13,11 @@ use crate::{
     stream::{Content, Loose},
 };
 
-/// For trees, which are read twice in a row, as the new side of one commit and the old side of its child.
-const TREE_CACHE: usize = 2 * 1024 * 1024;
-const DECODE_CACHE: usize = 4 * 1024 * 1024;
+/// What a reader keeps in memory, in bytes: of trees, which are read twice in a row, as the new side of one commit and the old side
+/// of its child, a third, and of what packed deltas are made against two thirds.
+pub(super) const USUAL_CACHE: usize = 3 * 1024 * 1024;
+/// The same where there are several readers.
+pub(super) const SMALL_CACHE: usize = 1536 * 1024;
 /// What a tree in the cache costs beyond its bytes.
 const OVERHEAD: usize = 96;
 
@@ -41,15 +43,15 @@ pub(crate) fn plain_handle(store: &Arc<Store>) -> store::Handle<Arc<Store>> {
 }
 
 impl ObjectReader {
-    pub(crate) fn new(store: &Arc<Store>) -> Self {
+    pub(crate) fn new(store: &Arc<Store>, cache: usize) -> Self {
         let mut lenient = plain_handle(store);
         lenient.refresh_never();
         let alternates = store.alternate_db_paths().unwrap_or_default();
         ObjectReader {
             strict: plain_handle(store),
             lenient,
-            decoded: DecodeCache::new(DECODE_CACHE),
-            trees: Generations::new(TREE_CACHE),
+            decoded: DecodeCache::new(cache / 3 * 2),
+            trees: Generations::new(cache / 3),
             buffer: Vec::new(),
             loose: Loose::new(store.object_hash()),
             directories: std::iter::once(store.path().to_owned()).chain(alternates).collect(),
