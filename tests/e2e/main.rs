@@ -6,6 +6,7 @@
 
 mod authentication;
 mod clone;
+mod delta_attribute;
 mod fetch;
 mod fetch_rules;
 mod incomplete;

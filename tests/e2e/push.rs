@@ -442,3 +442,68 @@ fn minus_c_and_minus_big_c_come_before_the_command() {
         .rgit(elsewhere, ["--git-dir", git_dir, "push", "-q", &url, "main:again"])
         .exits(0);
 }
+
+#[test]
+fn verbose_pushes_tell_what_the_pack_was_made_of() {
+    let pair = Pair::new();
+    let url = |name: &str| pair.world.server.url(&format!("{name}.git"));
+    let ours = pair
+        .world
+        .rgit(&pair.work, ["push", "-v", &url("ours"), "main"])
+        .exits(0);
+    let theirs = pair.world.git(&pair.work, ["push", "-v", &url("theirs"), "main"]);
+    let (figures, others): (Vec<&str>, Vec<&str>) = ours.stderr.lines().partition(|line| line.starts_with("Pack: "));
+    let same = others.join("\n").replace(&url("ours"), &url("theirs"));
+    let said = theirs.stderr.lines().filter(|line| !line.starts_with("POST "));
+    assert_eq!(same, said.collect::<Vec<_>>().join("\n"), "all else is git's");
+    let [figures] = figures[..] else {
+        panic!("{}", ours.stderr)
+    };
+    let objects = pair
+        .world
+        .git
+        .text(&pair.work, ["rev-list", "--objects", "main", "^main~3", "^main~2"])
+        .lines()
+        .count();
+    assert!(figures.starts_with(&format!("Pack: {objects} objects, ")), "{figures}");
+    for part in [" fresh deltas, ", " thin bases; ", " bytes in, ", " out; counting "] {
+        assert!(figures.contains(part), "{figures}");
+    }
+    for stage in ["counting", "planning", "reading", "deltas", "deflating", "writing"] {
+        let seconds = figures.split_once(&format!("{stage} ")).unwrap().1;
+        let seconds = seconds.split_once(" s").unwrap().0;
+        assert!(seconds.parse::<f64>().unwrap() >= 0.0, "{figures}");
+    }
+    // Nothing to send, nothing to tell.
+    let again = pair
+        .world
+        .rgit(&pair.work, ["push", "-v", &url("ours"), "main"])
+        .exits(0);
+    assert!(!again.stderr.contains("Pack: "), "{}", again.stderr);
+}
+
+#[test]
+fn progress_ends_in_gits_total() {
+    let pair = Pair::new();
+    let total = |ran: &Ran| {
+        let line = ran
+            .stderr
+            .split(['\n', '\r'])
+            .find(|line| line.starts_with("Total "))
+            .map(str::to_owned);
+        line.unwrap_or_else(|| panic!("no total in {}", ran.stderr))
+    };
+    let url = |name: &str| pair.world.server.url(&format!("{name}.git"));
+    let ours = pair
+        .world
+        .rgit(&pair.work, ["push", "--progress", &url("ours"), "main"])
+        .exits(0);
+    let theirs = pair
+        .world
+        .git(&pair.work, ["push", "--progress", &url("theirs"), "main"]);
+    let shape = |line: &str| line.replace(|c: char| c.is_ascii_digit(), "");
+    let (ours, theirs) = (total(&ours), total(&theirs));
+    assert_eq!(shape(&ours), shape(&theirs));
+    let objects = |line: &str| line.split(' ').nth(1).map(str::to_owned);
+    assert_eq!(objects(&ours), objects(&theirs));
+}

@@ -171,6 +171,7 @@ impl Push {
         url: &str,
         outcome: &PushOutcome,
     ) -> std::io::Result<()> {
+        ui::push::statistics(&mut std::io::stderr().lock(), outcome, &context.ui)?;
         if self.porcelain {
             ui::push::porcelain(&mut std::io::stdout().lock(), repo, url, outcome)?;
         } else {

@@ -67,6 +67,42 @@ pub(crate) fn porcelain(
     out.flush()
 }
 
+/// What the pack was made of: git's line where progress is shown, and for `-v` one of our own, with the bytes and the time.
+///
+/// Times are those of threads together, except for counting, planning and writing, which wait for nobody.
+pub(crate) fn statistics(out: &mut dyn Write, outcome: &PushOutcome, settings: &Settings) -> io::Result<()> {
+    let Some(pack) = &outcome.pack else { return Ok(()) };
+    let deltas = pack.deltas as u64 + pack.fresh_deltas;
+    if settings.progress {
+        let reused = (pack.copied + pack.deltas) as u64 + pack.kept;
+        writeln!(
+            out,
+            "Total {} (delta {deltas}), reused {reused} (delta {}), pack-reused 0 (from 0)",
+            pack.objects, pack.deltas
+        )?;
+    }
+    if settings.verbose > 0 {
+        let seconds = |time: std::time::Duration| format!("{:.3} s", time.as_secs_f64());
+        writeln!(
+            out,
+            "Pack: {} objects, {} fresh deltas, {} thin bases; {} bytes in, {} out; counting {}, planning {}, reading {}, \
+             deltas {}, deflating {}, writing {}",
+            pack.objects,
+            pack.fresh_deltas,
+            pack.thin as u64 + pack.fresh_thin,
+            pack.bytes_deflated + pack.bytes_copied,
+            pack.bytes_out,
+            seconds(outcome.counting),
+            seconds(pack.planning),
+            seconds(pack.reading),
+            seconds(pack.searching),
+            seconds(pack.deflating),
+            seconds(pack.writing),
+        )?;
+    }
+    Ok(())
+}
+
 /// What stands behind the lines: that all was there already, why the pack wasn't taken, what could not be recorded, what to do.
 pub(crate) fn aftermath(
     repo: &gix::Repository,

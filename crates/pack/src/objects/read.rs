@@ -10,7 +10,7 @@ use gix_pack::Find;
 use super::cache::{DecodeCache, Generations};
 use crate::{
     Error,
-    stream::{Content, Loose},
+    stream::{Content, Pieces},
 };
 
 /// What a reader keeps in memory, in bytes: of trees, which are read twice in a row, as the new side of one commit and the old side
@@ -29,7 +29,7 @@ pub(crate) struct ObjectReader {
     decoded: DecodeCache,
     trees: Generations<ObjectId, Rc<[u8]>>,
     buffer: Vec<u8>,
-    loose: Loose,
+    loose: Pieces,
     directories: Vec<PathBuf>,
     /// The last object was loose: probably the next is, too, and opening its file at once spares looking in the packs.
     last_was_loose: bool,
@@ -53,7 +53,7 @@ impl ObjectReader {
             decoded: DecodeCache::new(cache / 3 * 2),
             trees: Generations::new(cache / 3),
             buffer: Vec::new(),
-            loose: Loose::new(store.object_hash()),
+            loose: Pieces::new(store.object_hash()),
             directories: std::iter::once(store.path().to_owned()).chain(alternates).collect(),
             last_was_loose: false,
         }

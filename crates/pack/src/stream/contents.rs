@@ -5,12 +5,13 @@ use std::{rc::Rc, sync::Arc};
 use gix_hash::{ObjectId, oid};
 use gix_object::{FindHeader, Kind};
 use gix_odb::{Store, store};
-use gix_pack::Find;
+use gix_pack::{Find, data};
 
 use super::{
     deflate::{Content, Failure},
-    loose::Loose,
+    pieces::Pieces,
     source::Shared,
+    stores::Stores,
     window::Window,
 };
 use crate::{
@@ -28,8 +29,12 @@ const OVERHEAD: usize = 112;
 /// How an object was found.
 #[derive(Clone, Copy)]
 pub(crate) enum Found {
-    /// `loose` is at its beginning.
+    /// Loose; `pieces` is at its beginning.
     Loose {
+        size: u64,
+    },
+    /// Large and whole in a pack; `pieces` is at its beginning.
+    Whole {
         size: u64,
     },
     Packed {
@@ -42,7 +47,7 @@ pub(crate) enum Found {
 impl Found {
     pub(crate) fn size(self) -> u64 {
         match self {
-            Found::Loose { size } | Found::Packed { size } => size,
+            Found::Loose { size } | Found::Whole { size } | Found::Packed { size } => size,
             Found::EmptyTree => 0,
         }
     }
@@ -51,7 +56,9 @@ impl Found {
 pub(crate) struct Contents {
     handle: store::Handle<Arc<Store>>,
     decoded: DecodeCache,
-    pub(crate) loose: Loose,
+    pub(crate) pieces: Pieces,
+    /// The packs as they were when a large object was in none of those known.
+    later: Option<Stores>,
     kept: Generations<ObjectId, Rc<Vec<u8>>>,
     buffer: Vec<u8>,
 }
@@ -62,16 +69,17 @@ impl Contents {
         Contents {
             handle: plain_handle(&shared.store),
             decoded: DecodeCache::new(DECODE_CACHE),
-            loose: Loose::new(shared.set.hash()),
+            pieces: Pieces::new(shared.set.hash()),
+            later: None,
             kept: Generations::new(kept),
             buffer: Vec::new(),
         }
     }
 
-    /// Look where an object is. A loose one is then open, until the next is.
+    /// Look where an object is. A loose or large one is then open, until the next is.
     pub(crate) fn find(&mut self, shared: &Shared, id: &oid, kind: Kind) -> Result<Option<Found>, Error> {
         for path in shared.stores.loose_paths(id) {
-            if let Some((actual, size)) = self.loose.open(id, &path)? {
+            if let Some((actual, size)) = self.pieces.open(id, &path)? {
                 same_kind(id, kind, actual)?;
                 return Ok(Some(Found::Loose { size }));
             }
@@ -80,10 +88,30 @@ impl Contents {
         match header.map_err(|error| Error::unreadable(id, error))? {
             Some(header) => {
                 same_kind(id, kind, header.kind)?;
+                if header.size >= HELD_FROM as u64
+                    && let Some((pack, offset)) = self.whole_entry(shared, id)
+                {
+                    self.pieces.open_packed(id, pack, offset, header.size)?;
+                    return Ok(Some(Found::Whole { size: header.size }));
+                }
                 Ok(Some(Found::Packed { size: header.size }))
             }
             None => Ok((id == id.kind().empty_tree()).then_some(Found::EmptyTree)),
         }
+    }
+
+    /// In the packs that were there when the source was made, or in those that have come since.
+    fn whole_entry(&mut self, shared: &Shared, id: &oid) -> Option<(Arc<data::File>, u64)> {
+        let known = shared.stores.whole_entry(id);
+        let later = || self.later.as_ref()?.whole_entry(id);
+        known.or_else(later).or_else(|| {
+            if shared.stores.locate(id, 0).is_some() {
+                // A delta.
+                return None;
+            }
+            self.later = Stores::open(&shared.store).ok();
+            self.later.as_ref()?.whole_entry(id)
+        })
     }
 
     /// The bytes of what was found just now.
@@ -91,10 +119,10 @@ impl Contents {
         let mut bytes = Vec::new();
         match found {
             Found::EmptyTree => {}
-            Found::Loose { size } => {
+            Found::Loose { size } | Found::Whole { size } => {
                 bytes.reserve_exact(usize::try_from(size).unwrap_or(usize::MAX).min(1 << 30));
                 loop {
-                    let (piece, last) = self.loose.next()?;
+                    let (piece, last) = self.pieces.next()?;
                     bytes.extend_from_slice(piece);
                     if last {
                         break;

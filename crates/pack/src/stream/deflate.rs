@@ -18,16 +18,21 @@ pub(crate) const PROBE_FROM: u64 = 64 * 1024;
 /// Deflated bytes in a hundred from which an object counts as incompressible.
 pub(crate) const INCOMPRESSIBLE: u64 = 97;
 
+/// How much content is deflated at a time.
+pub(crate) const PIECE: usize = 64 * 1024;
+
 /// Where an object's bytes come from.
 pub(crate) trait Content {
-    /// The next bytes, and whether they are the last.
+    /// The next [`PIECE`] bytes, or what is left, and whether that is the end.
     fn next(&mut self) -> Result<(&[u8], bool), Error>;
 }
 
-/// All bytes at once.
+/// Of content that is at hand.
 impl Content for &[u8] {
     fn next(&mut self) -> Result<(&[u8], bool), Error> {
-        Ok((std::mem::take(self), true))
+        let (now, later) = self.split_at(self.len().min(PIECE));
+        *self = later;
+        Ok((now, later.is_empty()))
     }
 }
 

@@ -178,14 +178,20 @@ pub struct Statistics {
     pub deltas: usize,
     /// Of the deltas, those whose base only the remote has.
     pub thin: usize,
-    /// Objects deflated anew, whole or as deltas.
+    /// Objects to deflate anew, whole or as deltas.
     pub deflated: usize,
+    /// Of those done so far, the ones copied from a local pack after all, because no delta made them shorter.
+    pub kept: u64,
     /// Of those deflated so far, the ones made deltas.
     pub fresh_deltas: u64,
     /// Of these, those whose base only the remote has.
     pub fresh_thin: u64,
     /// How many deltas were tried for that so far.
     pub tries: u64,
+    /// Time it took to plan the pack: to find objects and to arrange them.
+    pub planning: Duration,
+    /// Time from the start of the latest reader to the latest bytes it gave, whatever it waited for.
+    pub writing: Duration,
     /// Time that all threads together have spent so far on reading objects,
     pub reading: Duration,
     /// on making deltas,
@@ -194,9 +200,9 @@ pub struct Statistics {
     pub deflating: Duration,
     /// Of those deflated so far, the ones found incompressible and stored.
     pub stored: u64,
-    /// Bytes of content deflated so far.
+    /// Bytes of content of the objects deflated, or kept, so far.
     pub bytes_deflated: u64,
-    /// Bytes copied from packs so far.
+    /// Bytes copied from packs so far, deflated as they are there.
     pub bytes_copied: u64,
     /// Bytes read from the pack so far.
     pub bytes_out: u64,
@@ -206,6 +212,7 @@ pub struct Statistics {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) stored: AtomicU64,
+    pub(crate) kept: AtomicU64,
     pub(crate) fresh_deltas: AtomicU64,
     pub(crate) fresh_thin: AtomicU64,
     pub(crate) tries: AtomicU64,
@@ -213,6 +220,7 @@ pub(crate) struct Counters {
     pub(crate) reading: AtomicU64,
     pub(crate) searching: AtomicU64,
     pub(crate) deflating: AtomicU64,
+    pub(crate) writing: AtomicU64,
     pub(crate) bytes_deflated: AtomicU64,
     pub(crate) bytes_copied: AtomicU64,
     pub(crate) bytes_out: AtomicU64,
@@ -228,14 +236,21 @@ impl Counters {
         counter.fetch_add(u64::try_from(nanoseconds).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
+    pub(crate) fn wrote(&self, since: Instant) {
+        let nanoseconds = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.writing.store(nanoseconds, Ordering::Relaxed);
+    }
+
     pub(crate) fn fill(&self, statistics: &mut Statistics) {
         let time = |counter: &AtomicU64| Duration::from_nanos(counter.load(Ordering::Relaxed));
         statistics.stored = self.stored.load(Ordering::Relaxed);
+        statistics.kept = self.kept.load(Ordering::Relaxed);
         statistics.fresh_deltas = self.fresh_deltas.load(Ordering::Relaxed);
         statistics.fresh_thin = self.fresh_thin.load(Ordering::Relaxed);
         statistics.tries = self.tries.load(Ordering::Relaxed);
         statistics.reading = time(&self.reading);
         statistics.searching = time(&self.searching);
+        statistics.writing = time(&self.writing);
         statistics.deflating = time(&self.deflating);
         statistics.bytes_deflated = self.bytes_deflated.load(Ordering::Relaxed);
         statistics.bytes_copied = self.bytes_copied.load(Ordering::Relaxed);

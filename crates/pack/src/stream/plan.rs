@@ -16,7 +16,7 @@ use super::{
     fresh,
     options::{Options, Statistics},
     order,
-    stores::{Packed, Stores, measure},
+    stores::{Packed, Stores, entry_end},
 };
 use crate::{Error, ObjectSet, error::check, objects::plain_handle};
 
@@ -63,6 +63,8 @@ pub(crate) struct Plan {
     pub(crate) order: Vec<u32>,
     /// By position in the set.
     pub(crate) sources: Vec<Source>,
+    /// Where whole objects lie for which fresh deltas are tried, by position in the set; and where they end, 0 if that isn't known.
+    pub(crate) whole: HashMap<u32, (Packed, u64)>,
     pub(crate) remote_bases: RemoteBases,
     /// What a worker takes at a time, in the order of `order`.
     pub(crate) batches: Vec<Vec<Item>>,
@@ -103,6 +105,7 @@ pub(crate) fn make(
     let mut plan = Plan {
         order: Vec::with_capacity(objects),
         sources: vec![Source::WHOLE; objects],
+        whole: HashMap::new(),
         remote_bases: RemoteBases::default(),
         batches: Vec::new(),
         has_deltas: false,
@@ -199,29 +202,30 @@ impl PackMembers<'_> {
                 _ => Some(BaseOf::Nothing),
             };
             let Some(base) = base else { continue };
-            if self.fresh && plan.sources[object as usize].base() != BaseOf::Nothing {
-                let is_big = entry.decompressed_size >= self.big;
-                if !(base == BaseOf::Nothing && is_big) {
-                    continue;
-                }
-            }
-            let end = match &offsets {
-                Offsets::All(all) => {
-                    let next = all.partition_point(|(offset, _)| *offset <= start);
-                    Some(all.get(next).map_or(data.pack_end() as u64, |(offset, _)| *offset))
-                }
-                Offsets::Some(_) => data
-                    .entry_slice(entry.data_offset..data.pack_end() as u64)
-                    .and_then(|rest| measure(rest, entry.decompressed_size))
-                    .map(|length| entry.data_offset + length as u64),
-            };
-            let end = end
-                .filter(|&end| end > entry.data_offset && end <= data.pack_end() as u64)
-                .ok_or_else(|| Error::corrupt(id, "its packed bytes can't be inflated"))?;
             let packed = Packed {
                 pack: self.number,
                 position,
             };
+            let sorted = match &offsets {
+                Offsets::All(all) => {
+                    let next = all.partition_point(|(offset, _)| *offset <= start);
+                    Some(all.get(next).map_or(data.pack_end() as u64, |(offset, _)| *offset))
+                }
+                Offsets::Some(_) => None,
+            };
+            if self.fresh && plan.sources[object as usize].base() != BaseOf::Nothing {
+                let is_big = entry.decompressed_size >= self.big;
+                if !(base == BaseOf::Nothing && is_big) {
+                    if base == BaseOf::Nothing {
+                        plan.whole.insert(object, (packed, sorted.unwrap_or(0)));
+                    }
+                    continue;
+                }
+            }
+            let end = sorted.or_else(|| entry_end(data, &entry));
+            let end = end
+                .filter(|&end| end > entry.data_offset && end <= data.pack_end() as u64)
+                .ok_or_else(|| Error::corrupt(id, "its packed bytes can't be inflated"))?;
             plan.sources[object as usize] = Source::Copy { packed, end, base };
         }
         Ok(())

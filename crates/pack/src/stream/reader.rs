@@ -2,6 +2,7 @@ use std::{
     io::{self, Read},
     sync::{Arc, atomic::Ordering},
     thread::{self, JoinHandle},
+    time::Instant,
 };
 
 use flate2::Crc;
@@ -46,6 +47,7 @@ pub struct PackReader {
     /// Where entries began, by position in the set; empty if nobody will ask.
     offsets: Vec<u64>,
     failed: bool,
+    started: Instant,
 }
 
 #[derive(Clone, Copy)]
@@ -97,6 +99,7 @@ impl PackReader {
             offset: 0,
             offsets,
             failed: false,
+            started: Instant::now(),
         };
         for number in 0..reader.shared.threads.min(batches) {
             let worker = Worker {
@@ -315,6 +318,7 @@ impl Read for PackReader {
         match result {
             Ok(filled) => {
                 Counters::add(&self.counters.bytes_out, filled);
+                self.counters.wrote(self.started);
                 self.stages.bytes.fetch_add(filled, Ordering::Relaxed);
                 Ok(filled)
             }

@@ -1,11 +1,13 @@
 use std::{
     sync::{Arc, Mutex, PoisonError, atomic::AtomicBool, atomic::Ordering},
     thread,
+    time::Instant,
 };
 
 use gix_odb::Store;
 
 use super::{
+    decisions::Decisions,
     deflate,
     options::{Counters, Options, Stages, Statistics},
     plan::{self, Plan},
@@ -14,10 +16,12 @@ use super::{
 };
 use crate::{Error, ObjectSet};
 
-/// What readers and workers of one source have in common; never changes.
+/// What readers and workers of one source have in common.
 pub(crate) struct Shared {
     pub(crate) store: Arc<Store>,
+    /// The packs as they were when the source was made: what is copied is copied from these.
     pub(crate) stores: Stores,
+    pub(crate) decisions: Decisions,
     pub(crate) set: Arc<ObjectSet>,
     pub(crate) plan: Plan,
     pub(crate) options: Options,
@@ -46,9 +50,11 @@ impl PackSource {
         interrupt: Arc<AtomicBool>,
     ) -> Result<PackSource, Error> {
         deflate::level(options.compression)?;
+        let began = Instant::now();
         let store = odb.store();
         let stores = Stores::open(&store)?;
-        let plan = plan::make(&store, &stores, &objects, &options, &interrupt)?;
+        let mut plan = plan::make(&store, &stores, &objects, &options, &interrupt)?;
+        plan.statistics.planning = began.elapsed();
         tracing::debug!(statistics = ?plan.statistics, "pack planned");
         let threads = match options.threads {
             None | Some(0) => thread::available_parallelism().map_or(1, |threads| threads.get()),
@@ -58,6 +64,7 @@ impl PackSource {
             shared: Arc::new(Shared {
                 store,
                 stores,
+                decisions: Decisions::default(),
                 set: objects,
                 plan,
                 options,
@@ -75,7 +82,8 @@ impl PackSource {
         self
     }
 
-    /// Start making the pack. Each reader yields the same bytes.
+    /// Start making the pack. Each reader yields the same bytes, also when a repack has moved objects in the meantime; where an
+    /// object or a base that was used before has gone, reading fails instead.
     pub fn reader(&self) -> Result<PackReader, Error> {
         let counters = Arc::new(Counters::default());
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = counters.clone();

@@ -6,12 +6,13 @@
 
 use std::{
     fs,
+    ops::Range,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::SystemTime,
 };
 
-use flate2::{Decompress, FlushDecompress, Status};
+use flate2::{Crc, Decompress, FlushDecompress, Status};
 use gix_hash::oid;
 use gix_odb::Store;
 use gix_pack::{data, index};
@@ -95,6 +96,33 @@ impl Stores {
         })
     }
 
+    /// The stored bytes of `packed`, an entry that ends at `end` or, if that is 0, where inflating it ends. `None` if they can't be
+    /// read or don't have the checksum in the pack's index.
+    pub(crate) fn checked_entry(&self, packed: Packed, end: u64) -> Option<(Arc<data::File>, Range<u64>)> {
+        let pack = self.packs.get(packed.pack as usize)?;
+        let data = pack.data()?;
+        let start = pack.index.pack_offset_at_index(packed.position);
+        let entry = data.entry(start).ok()?;
+        let end = match end {
+            0 => entry_end(data, &entry)?,
+            end => end,
+        };
+        let mut crc = Crc::new();
+        crc.update(data.entry_slice(start..end)?);
+        let expected = pack.index.crc32_at_index(packed.position);
+        let is_intact = expected.is_none_or(|expected| expected == crc.sum());
+        is_intact.then(|| (data.clone(), entry.data_offset..end))
+    }
+
+    /// The pack and the offset of the zlib stream of `id`, if it lies in a pack as a whole object.
+    pub(crate) fn whole_entry(&self, id: &oid) -> Option<(Arc<data::File>, u64)> {
+        let packed = self.locate(id, 0)?;
+        let pack = self.packs.get(packed.pack as usize)?;
+        let data = pack.data()?;
+        let entry = data.entry(pack.index.pack_offset_at_index(packed.position)).ok()?;
+        entry.header.as_kind().map(|_| (data.clone(), entry.data_offset))
+    }
+
     /// The file of a loose object and its length.
     pub(crate) fn loose(&self, id: &oid) -> Option<(PathBuf, u64)> {
         self.loose_paths(id).find_map(|path| {
@@ -134,8 +162,15 @@ fn list_indices(directory: &Path, found: &mut Vec<(SystemTime, PathBuf)>) -> Res
     Ok(())
 }
 
+/// Where an entry ends, by inflating it.
+pub(crate) fn entry_end(pack: &data::File, entry: &data::Entry) -> Option<u64> {
+    let rest = pack.entry_slice(entry.data_offset..pack.pack_end() as u64)?;
+    let length = measure(rest, entry.decompressed_size)?;
+    Some(entry.data_offset + length as u64)
+}
+
 /// How many bytes of `data` the zlib stream at its start takes, given that it inflates to `size` bytes.
-pub(crate) fn measure(data: &[u8], size: u64) -> Option<usize> {
+fn measure(data: &[u8], size: u64) -> Option<usize> {
     let mut inflate = Decompress::new(true);
     let mut scratch = vec![0; 32 * 1024];
     loop {

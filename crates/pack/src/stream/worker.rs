@@ -90,9 +90,8 @@ impl Worker {
                     });
                     if let Some(kind) = served {
                         let base = BaseOf::Remote(base);
-                        let id = self.name(base);
                         let leave = &mut Leave::new(&self.window);
-                        if let Some(content) = self.base(bench, id, kind, Some(()), batch, leave)? {
+                        if let Some(content) = self.base(bench, base, kind, batch, leave)? {
                             bench.candidates.add(base, kind, &content, 0);
                         }
                     }
@@ -128,36 +127,52 @@ impl Worker {
         })?;
         let size = found.size();
         let deltable = is_deltable(&entry) && options.depth > 0 && size < options.big_file_threshold;
-        if let Found::Loose { .. } = found
-            && (base == BaseOf::Nothing || !deltable)
-        {
-            // Git deflated it once already, and that it gained nothing is seen from the file's length. Unless it was told not to.
+        let is_piecewise = matches!(found, Found::Loose { .. } | Found::Whole { .. });
+        let mut leave = Leave::new(&self.window);
+        let mut content = None;
+        if !is_piecewise {
+            leave.ask(found, batch, shared)?;
+            content = Some(bench.contents.read(found, id, kind)?);
+        }
+        // From here on nothing may depend on where the object was found.
+        if base == BaseOf::Nothing || !deltable {
             let store = size >= PROBE_FROM
-                && bench.contents.loose.file_length().saturating_mul(100) >= size.saturating_mul(INCOMPRESSIBLE)
-                && bench.deflater.is_incompressible(bench.contents.loose.beginning());
+                && shared
+                    .decisions
+                    .stored(object, || self.probe(bench, size, content.as_ref()));
             if store || !deltable || !bench.candidates.takes(size) {
+                let read = Instant::now();
+                self.counters.spent(&self.counters.reading, began, read);
                 self.header(bench, kind, size, sink)?;
                 self.note_stored(store);
-                return bench.deflater.run(store, &mut bench.contents.loose, sink);
+                let written = match &content {
+                    Some(content) => bench.deflater.run(store, &mut content.as_slice(), sink),
+                    None => bench.deflater.run(store, &mut bench.contents.pieces, sink),
+                };
+                self.counters.spent(&self.counters.deflating, read, Instant::now());
+                return written;
             }
         }
-        let mut leave = Leave::new(&self.window);
-        leave.ask(found, batch, shared)?;
-        let content = bench.contents.read(found, id, kind)?;
+        let content = match content {
+            Some(content) => content,
+            None => {
+                leave.ask(found, batch, shared)?;
+                bench.contents.read(found, id, kind)?
+            }
+        };
         let read = Instant::now();
         self.counters.spent(&self.counters.reading, began, read);
-        if !deltable {
-            return self.whole(bench, kind, &content, sink);
-        }
 
         let choice = self.choose(bench, kind, base, &content, batch, &mut leave)?;
         let chosen = Instant::now();
         self.counters.spent(&self.counters.searching, read, chosen);
         let depth = choice.map_or(0, |choice| choice.depth);
         match choice {
-            Some(choice) if self.delta(bench, kind, choice.base, &content, sink)? => {}
+            Some(choice) if self.delta(bench, object, choice.base, &content, sink)? => {}
             _ => {
-                self.whole(bench, kind, &content, sink)?;
+                if !self.copied(bench, object, size, usize::MAX, sink)? {
+                    self.whole(bench, kind, &content, sink)?;
+                }
             }
         }
         self.counters.spent(&self.counters.deflating, chosen, Instant::now());
@@ -166,6 +181,18 @@ impl Worker {
         }
         bench.contents.keep(id, &content);
         Ok(size)
+    }
+
+    /// Whether deflating would gain nothing.
+    fn probe(&self, bench: &mut Bench, size: u64, content: Option<&Rc<Vec<u8>>>) -> bool {
+        if let Some(content) = content {
+            return bench.deflater.is_incompressible(content);
+        }
+        // Git deflated a loose object once already, and that it gained nothing is seen from the file's length. Unless it was told
+        // not to.
+        let pieces = &bench.contents.pieces;
+        let gained_nothing = |length: u64| length.saturating_mul(100) >= size.saturating_mul(INCOMPRESSIBLE);
+        pieces.file_length().is_none_or(gained_nothing) && bench.deflater.is_incompressible(pieces.beginning())
     }
 
     /// Find a delta for `content`, and leave it in `bench.delta`.
@@ -180,15 +207,14 @@ impl Worker {
     ) -> Result<Option<Choice>, Failure> {
         bench.delta.clear();
         let mut choice = None;
-        if base != BaseOf::Nothing && content.len() >= SMALLEST.min(32) {
-            let id = self.name(base);
-            let optional = matches!(base, BaseOf::Remote(_)).then_some(());
-            if let Some(before) = self.base(bench, id, kind, optional, batch, leave)? {
-                Counters::add(&self.counters.tries, 1);
-                if let Some(delta) = bench.encoder.encode(&before, content, content.len()) {
-                    bench.delta.extend_from_slice(delta);
-                    choice = Some(Choice { base, depth: 1 });
-                }
+        if base != BaseOf::Nothing
+            && content.len() >= SMALLEST.min(32)
+            && let Some(before) = self.base(bench, base, kind, batch, leave)?
+        {
+            Counters::add(&self.counters.tries, 1);
+            if let Some(delta) = bench.encoder.encode(&before, content, content.len()) {
+                bench.delta.extend_from_slice(delta);
+                choice = Some(Choice { base, depth: 1 });
             }
         }
         let is_searched = base == BaseOf::Nothing || self.shared.options.search == Search::Everything;
@@ -205,26 +231,29 @@ impl Worker {
         Ok(choice)
     }
 
-    /// An object to make deltas of. One that is `optional` may have gone.
+    /// An object to make deltas of. One of the remote's may have gone, unless an earlier reader made use of it.
     fn base(
         &self,
         bench: &mut Bench,
-        id: &oid,
+        base: BaseOf,
         kind: Kind,
-        optional: Option<()>,
         batch: usize,
         leave: &mut Leave<'_>,
     ) -> Result<Option<Rc<Vec<u8>>>, Failure> {
+        let id = self.name(base);
         if let Some(kept) = bench.contents.kept(id) {
             return Ok(Some(kept));
         }
-        let Some(found) = bench.contents.find(&self.shared, id, kind)? else {
-            let missing = Error::Missing {
-                id: id.to_owned(),
-                role: "base",
-            };
-            return optional.map_or(Err(missing.into()), |()| Ok(None));
-        };
+        let found = bench.contents.find(&self.shared, id, kind)?;
+        if let BaseOf::Remote(number) = base
+            && !self.shared.decisions.present(number, || found.is_some())
+        {
+            return Ok(None);
+        }
+        let found = found.ok_or(Error::Missing {
+            id: id.to_owned(),
+            role: "base",
+        })?;
         if found.size() >= self.shared.options.big_file_threshold {
             return Ok(None);
         }
@@ -234,30 +263,40 @@ impl Worker {
         Ok(Some(content))
     }
 
-    /// Send `bench.delta`, unless the object itself is shorter.
+    /// Send `bench.delta`, unless the object itself is shorter. `false` if that is clear without deflating both.
     fn delta(
         &self,
         bench: &mut Bench,
-        kind: Kind,
+        object: u32,
         base: BaseOf,
         content: &[u8],
         sink: &mut Sink<'_>,
     ) -> Result<bool, Failure> {
+        let kind = self.shared.set.entry(object as usize).kind;
         let by_id = matches!(base, BaseOf::Remote(_)) || !self.shared.options.offset_deltas;
         let named = if by_id { NAMED } else { OFFSET };
         let length = bench.delta.len() + named;
         let clearly = if kind == Kind::Tree { CLEARLY_FOR_TREES } else { CLEARLY };
         let is_clear = length * clearly <= content.len();
-        if length >= content.len() || (!is_clear && content.len() > COMPARED && length > content.len() / 2) {
+        let is_deflated = self.shared.plan.whole.contains_key(&object);
+        if length >= content.len()
+            || (!is_clear && !is_deflated && content.len() > COMPARED && length > content.len() / 2)
+        {
             return Ok(false);
         }
-        let packed = bench.deflater.pack(&bench.delta, &mut bench.packed)?;
-        if !is_clear && content.len() <= COMPARED {
-            let whole = bench.deflater.pack(content, &mut bench.whole)?;
-            if packed.len() + named >= whole.len() {
-                self.header(bench, kind, content.len() as u64, sink)?;
-                sink.write(&bench.whole)?;
+        let packed = bench.deflater.pack(&bench.delta, &mut bench.packed)?.len();
+        if !is_clear {
+            let size = content.len() as u64;
+            if self.copied(bench, object, size, packed + named, sink)? {
                 return Ok(true);
+            }
+            if !is_deflated && content.len() <= COMPARED {
+                let whole = bench.deflater.pack(content, &mut bench.whole)?;
+                if packed + named >= whole.len() {
+                    self.header(bench, kind, size, sink)?;
+                    sink.write(&bench.whole)?;
+                    return Ok(true);
+                }
             }
         }
         sink.begin_delta(base, bench.delta.len() as u64);
@@ -267,6 +306,33 @@ impl Worker {
             &self.counters.fresh_thin,
             usize::from(matches!(base, BaseOf::Remote(_))),
         );
+        Ok(true)
+    }
+
+    /// Copy the object from a pack where it lies whole, deflated to at most `longest` bytes, if there is such.
+    fn copied(
+        &self,
+        bench: &mut Bench,
+        object: u32,
+        size: u64,
+        longest: usize,
+        sink: &mut Sink<'_>,
+    ) -> Result<bool, Failure> {
+        let shared = &self.shared;
+        let Some(&(packed, end)) = shared.plan.whole.get(&object) else {
+            return Ok(false);
+        };
+        let entry = shared.set.entry(object as usize);
+        let damaged = || Error::corrupt(entry.id, "its packed bytes don't have the checksum in the pack index");
+        let (pack, range) = shared.stores.checked_entry(packed, end).ok_or_else(damaged)?;
+        let bytes = pack.entry_slice(range).ok_or_else(damaged)?;
+        if bytes.len() > longest {
+            return Ok(false);
+        }
+        self.header(bench, entry.kind, size, sink)?;
+        sink.write(bytes)?;
+        Counters::add(&self.counters.kept, 1);
+        Counters::add(&self.counters.bytes_copied, bytes.len());
         Ok(true)
     }
 

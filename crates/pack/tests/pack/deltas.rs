@@ -112,6 +112,81 @@ fn a_push_of_little_prefers_fresh_deltas_to_stored_ones() {
     remote.receive(&packed, &wanted);
 }
 
+/// Text without anything in common but its letters.
+fn unrelated(seed: u64, bytes: usize) -> String {
+    noise(seed, bytes / 2)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+#[test]
+fn what_no_delta_makes_shorter_is_copied_as_it_lies_in_its_pack() {
+    for files in [3, 4_500u64] {
+        let lab = Lab::new();
+        let repo = lab.init("local", "sha1");
+        let mut stream = String::new();
+        for commit in 1..3u64 {
+            stream += "commit refs/heads/main\ncommitter C <c@example.com> 1700000000 +0000\ndata 0\n";
+            let blobs = [("small", 20_000), ("large", 3_000_000)];
+            for (name, bytes) in blobs {
+                stream += &format!("M 644 inline {name}\ndata {bytes}\n{}\n", unrelated(commit, bytes));
+            }
+            for number in (0..files).filter(|_| commit == 1) {
+                stream += &format!("M 644 inline other/{number}\ndata 8\n{number:8}\n");
+            }
+        }
+        repo.git_with(&["fast-import", "--quiet"], stream.as_bytes());
+        // Deflated less well than would be done here.
+        repo.git(&[
+            "-c",
+            "pack.compression=1",
+            "repack",
+            "-q",
+            "-adF",
+            "--no-write-bitmap-index",
+        ]);
+        // Length deflated, and offset.
+        let entry = |repo: &Repo, id: &str| {
+            let indices: Vec<_> = repo.packs().iter().map(|pack| pack.with_extension("idx")).collect();
+            let listed = indices
+                .iter()
+                .map(|index| repo.git(&["verify-pack", "-v", index.to_str().unwrap()]));
+            let lines: Vec<String> = listed
+                .flat_map(|listed| listed.lines().map(str::to_owned).collect::<Vec<_>>())
+                .collect();
+            let line = lines.iter().find(|line| line.starts_with(id)).unwrap();
+            let fields: Vec<usize> = line
+                .split_whitespace()
+                .skip(3)
+                .map(|field| field.parse().unwrap())
+                .collect();
+            (fields[0], fields[1])
+        };
+        let (wanted, hidden) = (repo.ids(&["main"]), repo.ids(&["main~1"]));
+        let remote = lab.init("remote", "sha1");
+        remote.receive(&repo.pack(&hidden, &[], Options::default()).0, &hidden);
+        let (pack, statistics) = repo.pack(&wanted, &hidden, Options::default().thin(true));
+        assert!(statistics.kept >= 2, "{statistics:?}");
+        remote.receive(&pack, &wanted);
+        for name in ["main:small", "main:large"] {
+            let id = repo.id(name).to_string();
+            assert_eq!(entry(&remote, &id).0, entry(&repo, &id).0, "{name}");
+        }
+        // And never damaged bytes.
+        let id = repo.id("main:small");
+        let (length, offset) = entry(&repo, &id.to_string());
+        let pack = repo.packs()[0].clone();
+        let mut bytes = std::fs::read(&pack).unwrap();
+        bytes[offset + length - 2] ^= 1;
+        std::fs::remove_file(&pack).unwrap();
+        std::fs::write(&pack, bytes).unwrap();
+        let set = repo.find(&wanted, &hidden).unwrap();
+        let message = failure(&repo.source(set, Options::default().thin(true)).unwrap());
+        assert!(message.contains(&id.to_string()), "{message}");
+    }
+}
+
 #[test]
 fn a_new_file_finds_its_like_on_the_remote() {
     let lab = Lab::new();

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     io::{Read, Write},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
     sync::{Arc, atomic::AtomicBool},
 };
 
@@ -67,6 +67,16 @@ pub(crate) struct Repo {
 }
 
 fn run(command: &mut Command, input: &[u8]) -> Vec<u8> {
+    let output = finish(command, input);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output.stdout
+}
+
+fn finish(command: &mut Command, input: &[u8]) -> Output {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -74,18 +84,12 @@ fn run(command: &mut Command, input: &[u8]) -> Vec<u8> {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    let output = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         scope.spawn(move || {
             let _ = stdin.write_all(input);
         });
         child.wait_with_output().unwrap()
-    });
-    assert!(
-        output.status.success(),
-        "{command:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    output.stdout
+    })
 }
 
 impl Repo {
@@ -243,6 +247,15 @@ impl Repo {
         }
         self.git(&["fsck", "--strict", "--connectivity-only"]);
         self.git(&["rev-list", "--objects", "--all"]);
+    }
+
+    /// Have git refuse a pack as receive-pack takes it; its words.
+    #[track_caller]
+    pub(crate) fn refuses(&self, pack: &[u8]) -> String {
+        let arguments = ["index-pack", "--strict", "--fix-thin", "--stdin"];
+        let output = finish(self.command(&self.path).args(arguments), pack);
+        assert!(!output.status.success(), "git takes it");
+        String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
     /// The ids of the objects in a pack that needs nothing else.

@@ -8,6 +8,7 @@
 //! certificates for pushes, and submodule recursion.
 
 pub(crate) mod ancestry;
+mod attributes;
 mod default;
 mod error;
 mod hook;

@@ -91,6 +91,8 @@ pub struct PushOutcome {
     pub posted: bool,
     /// What the pack was made of, if one was sent.
     pub pack: Option<rgit_pack::Statistics>,
+    /// How long it took to find out what to send.
+    pub counting: std::time::Duration,
     /// The remote-tracking refs that moved.
     pub tracked: Vec<Tracked>,
     /// The remote-tracking refs that could not be moved; the push itself stands.

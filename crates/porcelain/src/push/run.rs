@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use bstr::ByteSlice;
@@ -18,7 +19,9 @@ use rgit_smart_http::{Service, Session};
 use rgit_transport::Body;
 
 use super::{
-    Error, Options, PushOutcome, PushPlan, hook,
+    Error, Options, PushOutcome, PushPlan,
+    attributes::DeltaAttribute,
+    hook,
     local::LocalRefs,
     matching,
     outcome::{self, RefResult},
@@ -94,6 +97,7 @@ struct Sent {
     posted: bool,
     report: Option<ReportStatus>,
     pack: Option<rgit_pack::Statistics>,
+    counting: Duration,
 }
 
 fn conclude(
@@ -111,6 +115,7 @@ fn conclude(
         dry_run: options.dry_run,
         posted: sent.posted,
         pack: sent.pack,
+        counting: sent.counting,
         tracked: Vec::new(),
         untracked: Vec::new(),
         upstreams: Vec::new(),
@@ -245,6 +250,7 @@ fn send(
     Ok(Sent {
         posted: true,
         report,
+        counting: packing.as_ref().map_or(Duration::ZERO, |packing| packing.counted),
         pack: packing.map(|packing| packing.source.statistics()),
     })
 }
@@ -252,6 +258,8 @@ fn send(
 /// A pack about to be sent, and what shows how far it is: stages vanish from the display when they are dropped.
 struct Packing {
     source: PackSource,
+    /// How long it took to find out what to send.
+    counted: Duration,
     _stages: [BoxedDynNestedProgress; 4],
 }
 
@@ -280,7 +288,21 @@ fn pack(
         child
     };
     let counting = stage(progress, "Counting objects", b"RGPC", None, objects_unit());
-    let objects = ObjectSet::find(&odb, wanted, &theirs, shallow, &counting.counter(), interrupt)?;
+    let began = Instant::now();
+    let attribute = DeltaAttribute::new(repo)?;
+    let is_unset = attribute
+        .as_ref()
+        .map(|attribute| |path: &[u8]| attribute.is_unset(path));
+    let objects = ObjectSet::find_with_attributes(
+        &odb,
+        wanted,
+        &theirs,
+        shallow,
+        &counting.counter(),
+        interrupt,
+        is_unset.as_ref().map(|is_unset| is_unset as &rgit_pack::DeltaUnset<'_>),
+    )?;
+    let counted = began.elapsed();
     let total = objects.len();
 
     let mut how = options.pack.clone();
@@ -294,6 +316,7 @@ fn pack(
     let stages = rgit_pack::Stages::new(compressing.counter(), writing.counter(), bytes.counter());
     Ok(Packing {
         source: source.watched(stages),
+        counted,
         _stages: [counting, compressing, writing, bytes],
     })
 }

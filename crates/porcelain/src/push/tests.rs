@@ -211,6 +211,7 @@ impl Fixture {
             dry_run: true,
             posted: false,
             pack: None,
+            counting: std::time::Duration::ZERO,
             tracked: Vec::new(),
             untracked: Vec::new(),
             upstreams: Vec::new(),
