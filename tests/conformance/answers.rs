@@ -1,14 +1,16 @@
 //! Promises 1, 5 and 6: any status is an answer, headers go through as they are, and `Wire` tells how it went.
 
+use std::time::Duration;
+
 use http::{Request, Version};
-use rgit_testkit::scripted::{Server, Step};
+use rgit_testkit::scripted::Step;
 use rgit_transport::{Body, Error};
 
 use crate::support::{Mount, answer, echo, get, ok, plain, post, read, text, wire};
 
 pub(crate) fn any_status_is_an_answer(mount: &Mount) {
     let transport = plain(mount);
-    let server = Server::start(|_| {
+    let server = mount.serve(|_| {
         vec![Step::serve(|request| {
             let status = request.target().trim_start_matches('/');
             let reason = format!("{status} Reason\r\nLocation: /200\r\nWWW-Authenticate: Basic");
@@ -32,7 +34,7 @@ pub(crate) fn any_status_is_an_answer(mount: &Mount) {
 }
 
 pub(crate) fn headers_go_out_as_given_with_framing_added(mount: &Mount) {
-    let server = echo();
+    let server = echo(mount);
     let request = Request::post(server.url("/a%2fb//c?d=e%20f&g"))
         .header("Git-Protocol", "version=2")
         .header("x-twice", "one")
@@ -44,8 +46,9 @@ pub(crate) fn headers_go_out_as_given_with_framing_added(mount: &Mount) {
     let mut lines: Vec<_> = request.head.trim_end().lines().map(str::to_ascii_lowercase).collect();
     lines[1..].sort();
     let host = format!("host: {}", server.address());
+    let first = format!("post /a%2fb//c?d=e%20f&g {:?}", mount.version).to_ascii_lowercase();
     let expected = [
-        "post /a%2fb//c?d=e%20f&g http/1.1",
+        &first,
         "content-length: 3",
         "git-protocol: version=2",
         &host,
@@ -57,7 +60,7 @@ pub(crate) fn headers_go_out_as_given_with_framing_added(mount: &Mount) {
 }
 
 pub(crate) fn users_in_urls_stay_here(mount: &Mount) {
-    let server = echo();
+    let server = echo(mount);
     let url = server.url("/x").replace("http://", "http://user:secret@");
     assert_eq!(text(&*plain(mount), get(&url)), "/x");
     let head = &server.requests()[0][0].head;
@@ -65,7 +68,7 @@ pub(crate) fn users_in_urls_stay_here(mount: &Mount) {
 }
 
 pub(crate) fn content_is_not_decoded(mount: &Mount) {
-    let server = Server::start(|_| {
+    let server = mount.serve(|_| {
         vec![Step::serve(|_| {
             answer("200 OK\r\nContent-Encoding: gzip\r\nSet-Cookie: a=b", "not gzip at all")
         })]
@@ -92,7 +95,7 @@ pub(crate) fn content_is_not_decoded(mount: &Mount) {
 pub(crate) fn informational_answers_are_skipped(mount: &Mount) {
     let informational =
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n";
-    let server = Server::start(move |_| {
+    let server = mount.serve(move |_| {
         vec![Step::serve(move |request| {
             [informational.as_bytes(), &ok(request.target())].concat()
         })]
@@ -108,7 +111,7 @@ pub(crate) fn informational_answers_are_skipped(mount: &Mount) {
         assert!(!response.headers().contains_key("link"));
         assert_eq!(read(response).expect("its body"), path.as_bytes());
     }
-    let endless = Server::start(|_| {
+    let endless = mount.serve(|_| {
         vec![
             Step::ReadHead,
             Step::write("HTTP/1.1 102 Processing\r\n\r\n".repeat(10_000)),
@@ -121,7 +124,7 @@ pub(crate) fn informational_answers_are_skipped(mount: &Mount) {
 }
 
 pub(crate) fn old_servers_are_understood(mount: &Mount) {
-    let server = Server::start(|number| match number {
+    let server = mount.serve(|number| match number {
         0 => vec![
             Step::ReadRequest,
             Step::write("HTTP/1.0 200 OK\r\n\r\nuntil the end"),
@@ -144,24 +147,25 @@ pub(crate) fn old_servers_are_understood(mount: &Mount) {
 }
 
 pub(crate) fn how_it_travelled_rides_along(mount: &Mount) {
-    let server = echo();
+    let server = echo(mount);
     let transport = plain(mount);
     for turn in 0..3 {
         let response = transport
             .exchange(post(&server.url("/"), Body::stream(None, &b"12345"[..])))
             .expect("an answer");
         let wire = wire(&response);
-        assert_eq!(wire.protocol, Version::HTTP_11);
+        assert_eq!((wire.protocol, response.version()), (mount.version, mount.version));
         assert_eq!((wire.reused, wire.dial_time.is_none()), (turn > 0, turn > 0));
         assert!(wire.round_trip.is_some());
         assert_eq!((wire.sent, wire.resent, wire.early), (5, 0, false));
-        assert!(wire.peer.is_none());
+        assert_eq!(wire.peer.is_some(), mount.multiplexes());
+        assert_eq!(wire.starved, Duration::ZERO);
         read(response).expect("its body");
     }
 }
 
 pub(crate) fn what_is_no_request_is_refused(mount: &Mount) {
-    let server = echo();
+    let server = echo(mount);
     let transport = plain(mount);
     let too_long = Request::post(server.url("/"))
         .header("content-length", "4")

@@ -12,9 +12,9 @@ use rgit_transport::{Body, Stage, Transport};
 use crate::support::{CHUNKED, LAST_CHUNK, Mount, Options, chunk, endless, failed, get, plain, post, read};
 
 /// A server that answers each request with `bytes` and then does `last`.
-fn answering(bytes: impl Into<Vec<u8>>, last: Step) -> Server {
+fn answering(mount: &Mount, bytes: impl Into<Vec<u8>>, last: Step) -> Server {
     let bytes = bytes.into();
-    Server::start(move |_| vec![Step::ReadRequest, Step::write(bytes.clone()), last.clone()])
+    mount.serve(move |_| vec![Step::ReadRequest, Step::write(bytes.clone()), last.clone()])
 }
 
 pub(crate) fn a_truncated_answer_is_an_unexpected_end(mount: &Mount) {
@@ -30,7 +30,7 @@ pub(crate) fn a_truncated_answer_is_an_unexpected_end(mount: &Mount) {
         ([&chunks[..], b"0\r\n"].concat(), b"hello"),
         ([&chunks[..], b"1"].concat(), b"hello"),
     ] {
-        let server = answering(bytes, Step::Close);
+        let server = answering(mount, bytes, Step::Close);
         let mut answer = plain(mount)
             .exchange(get(&server.url("/")))
             .expect("an answer")
@@ -43,7 +43,10 @@ pub(crate) fn a_truncated_answer_is_an_unexpected_end(mount: &Mount) {
             .expect_err("a cut answer never becomes a whole one");
         assert_eq!(again.kind(), ErrorKind::UnexpectedEof);
     }
-    let server = answering([CHUNKED.as_bytes(), b"no size\r\n"].concat(), Step::Close);
+}
+
+pub(crate) fn what_is_no_framing_is_invalid(mount: &Mount) {
+    let server = answering(mount, [CHUNKED.as_bytes(), b"no size\r\n"].concat(), Step::Close);
     let response = plain(mount).exchange(get(&server.url("/"))).expect("an answer");
     assert_eq!(read(response).expect_err("no chunks").kind(), ErrorKind::InvalidData);
 }
@@ -71,7 +74,7 @@ pub(crate) fn what_is_no_answer_fails_at_receiving(mount: &Mount) {
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n".to_vec(), Step::Reset),
     ] {
         let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]).into_owned();
-        let server = answering(bytes, last);
+        let server = answering(mount, bytes, last);
         for request in [
             get(&server.url("/")),
             post(&server.url("/"), Body::stream(None, endless(1000))),
@@ -87,7 +90,7 @@ pub(crate) fn a_head_without_end_is_given_up(mount: &Mount) {
     for start in ["HTTP/1.1 200 ", "HTTP/1.1 200 OK\r\nX-Long: ", "\r\n\r\n\r\n"] {
         let taken = Gate::new();
         let gate = taken.clone();
-        let server = Server::start(move |_| {
+        let server = mount.serve(move |_| {
             let rest = if start.starts_with('\r') { "\r\n" } else { "xx" };
             let endless = format!("{start}{}", rest.repeat(20_000_000));
             vec![Step::ReadRequest, Step::write(endless), Step::Open(gate.clone())]
@@ -105,14 +108,14 @@ pub(crate) fn a_head_without_end_is_given_up(mount: &Mount) {
 
 pub(crate) fn a_missing_answer_fails_at_waiting(mount: &Mount) {
     for last in [Step::Close, Step::Reset, Step::HalfClose] {
-        let server = answering("", last);
+        let server = answering(mount, "", last);
         let result = plain(mount).exchange(post(&server.url("/"), Body::stream(None, endless(1000))));
         assert_eq!(result.as_ref().expect_err("no answer").sent(), 1000);
         assert_eq!(failed(result, &server.url("/")), Stage::Wait);
     }
     // And at sending, where the body was not through.
     for last in [Step::Close, Step::Reset, Step::HalfClose] {
-        let server = Server::start(move |_| vec![Step::ReadHead, Step::ReadBytes(2000), last.clone()]);
+        let server = mount.serve(move |_| vec![Step::ReadHead, Step::ReadBytes(2000), last.clone()]);
         let result = plain(mount).exchange(post(&server.url("/"), Body::stream(None, endless(300_000_000))));
         assert!((1..300_000_000).contains(&result.as_ref().expect_err("no answer").sent()));
         assert_eq!(failed(result, &server.url("/")), Stage::Send);
@@ -123,7 +126,7 @@ pub(crate) fn a_missing_answer_fails_at_waiting(mount: &Mount) {
 fn patiently<T>(mount: &Mount, attempt: impl Fn(&dyn Transport) -> Result<T, Stage>) -> T {
     let mut stage = None;
     for idle in [100, 1000, 10_000] {
-        match attempt(&*mount(Options::idle(idle))) {
+        match attempt(&*mount.make(Options::idle(idle))) {
             Ok(got) => return got,
             Err(reached) => stage = Some(reached),
         }
@@ -132,24 +135,18 @@ fn patiently<T>(mount: &Mount, attempt: impl Fn(&dyn Transport) -> Result<T, Sta
 }
 
 pub(crate) fn silence_ends_after_the_idle_timeout(mount: &Mount) {
-    let transport = mount(Options::idle(100));
-    let silent = answering("", Step::Open(Gate::new()));
+    let transport = mount.make(Options::idle(100));
+    let silent = answering(mount, "", Step::Open(Gate::new()));
     assert_eq!(
         failed(transport.exchange(get(&silent.url("/"))), &silent.url("/")),
         Stage::Wait
     );
-    let unread = Server::start(|_| vec![Step::ReadHead]);
+    let unread = mount.serve(|_| vec![Step::ReadHead]);
     let result = transport.exchange(post(&unread.url("/"), Body::stream(None, endless(300_000_000))));
     assert!(result.as_ref().expect_err("nobody reads").sent() > 0);
     assert_eq!(failed(result, &unread.url("/")), Stage::Send);
-    let stopped = answering("HTTP/1.1 200 OK\r\n", Step::Open(Gate::new()));
-    patiently(mount, |transport| {
-        match failed(transport.exchange(get(&stopped.url("/"))), &stopped.url("/")) {
-            Stage::Receive => Ok(()),
-            stage => Err(stage),
-        }
-    });
     let unfinished = answering(
+        mount,
         "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello",
         Step::Open(Gate::new()),
     );
@@ -163,11 +160,21 @@ pub(crate) fn silence_ends_after_the_idle_timeout(mount: &Mount) {
     assert_eq!((err.kind(), got.as_slice()), (ErrorKind::TimedOut, &b"hello"[..]));
 }
 
+pub(crate) fn half_a_head_is_a_failure_of_receiving(mount: &Mount) {
+    let stopped = answering(mount, "HTTP/1.1 200 OK\r\n", Step::Open(Gate::new()));
+    patiently(mount, |transport| {
+        match failed(transport.exchange(get(&stopped.url("/"))), &stopped.url("/")) {
+            Stage::Receive => Ok(()),
+            stage => Err(stage),
+        }
+    });
+}
+
 /// The pauses here are not for synchronisation: they are what is tested.
 pub(crate) fn steady_bytes_never_time_out(mount: &Mount) {
     let gates: Vec<_> = (0..6).map(|_| Gate::new()).collect();
     let script = gates.clone();
-    let server = Server::start(move |_| {
+    let server = mount.serve(move |_| {
         let mut steps = vec![Step::ReadRequest, Step::write(CHUNKED)];
         for gate in &script {
             steps.extend([Step::Wait(gate.clone()), Step::write(chunk("x"))]);
@@ -175,7 +182,8 @@ pub(crate) fn steady_bytes_never_time_out(mount: &Mount) {
         steps.push(Step::write(LAST_CHUNK));
         steps
     });
-    let response = mount(Options::idle(2000))
+    let response = mount
+        .make(Options::idle(2000))
         .exchange(get(&server.url("/")))
         .expect("an answer");
     let opener = std::thread::spawn(move || {
@@ -192,7 +200,7 @@ pub(crate) fn steady_bytes_never_time_out(mount: &Mount) {
 }
 
 pub(crate) fn an_unreachable_server_fails_at_dialling(mount: &Mount) {
-    let url = Server::start(|_| vec![]).url("/");
+    let url = mount.serve(|_| vec![]).url("/");
     assert_eq!(failed(plain(mount).exchange(get(&url)), &url), Stage::Dial);
     let url = "http://host.invalid:80/";
     assert_eq!(failed(plain(mount).exchange(get(url)), url), Stage::Dial);

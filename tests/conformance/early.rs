@@ -2,7 +2,7 @@
 
 use rgit_testkit::{
     certificate::Authority,
-    scripted::{Gate, Server, Step},
+    scripted::{Gate, Step},
 };
 use rgit_transport::{Body, Transport};
 
@@ -41,7 +41,7 @@ fn expect_refusal(transport: &dyn Transport, url: &str, status: &str, size: u64)
 pub(crate) fn refusals_come_through_at_any_body_size(mount: &Mount) {
     for status in ["401", "403", "413", "500"] {
         for last in [Step::Open(Gate::new()), Step::Close, Step::Reset, Step::HalfClose] {
-            let server = Server::start(move |_| refuse(status, last.clone()));
+            let server = mount.serve(move |_| refuse(status, last.clone()));
             let transport = plain(mount);
             for size in SIZES {
                 expect_refusal(&*transport, &server.url("/"), status, size);
@@ -57,10 +57,10 @@ pub(crate) fn refusals_come_through_at_any_body_size(mount: &Mount) {
 
 pub(crate) fn refusals_come_through_over_tls(mount: &Mount) {
     let (authority, directory) = (Authority::new(), tempfile::tempdir().expect("a directory"));
-    let transport = mount(Options::trusting(authority.write_ca(directory.path())));
+    let transport = mount.make(Options::trusting(authority.write_ca(directory.path())));
     for last in [Step::Open(Gate::new()), Step::Close, Step::Reset] {
-        let config = authority.server_config(&["127.0.0.1"], &[b"http/1.1"]);
-        let server = Server::start_tls(config, move |_| refuse("401", last.clone()));
+        let config = authority.server_config(&["127.0.0.1"], mount.alpn());
+        let server = mount.serve_tls(config, move |_| refuse("401", last.clone()));
         for size in SIZES {
             expect_refusal(&*transport, &server.url("/"), "401", size);
         }
@@ -68,7 +68,7 @@ pub(crate) fn refusals_come_through_over_tls(mount: &Mount) {
 }
 
 pub(crate) fn a_success_does_not_stop_the_sending(mount: &Mount) {
-    let server = Server::start(|_| {
+    let server = mount.serve(|_| {
         vec![
             Step::ReadHead,
             Step::write(CHUNKED),
@@ -96,7 +96,7 @@ pub(crate) fn a_success_does_not_stop_the_sending(mount: &Mount) {
 
 pub(crate) fn a_success_is_returned_when_the_server_takes_no_more(mount: &Mount) {
     for last in [Step::Close, Step::Reset] {
-        let server = Server::start(move |_| {
+        let server = mount.serve(move |_| {
             vec![
                 Step::ReadHead,
                 Step::ReadBytes(2000),
@@ -119,7 +119,7 @@ pub(crate) fn a_success_is_returned_when_the_server_takes_no_more(mount: &Mount)
 pub(crate) fn progress_of_half_a_megabyte_is_set_aside(mount: &Mount) {
     let progress = vec![b'p'; 500_000];
     let answered = progress.clone();
-    let server = Server::start(move |_| {
+    let server = mount.serve(move |_| {
         let first = Step::write([CHUNKED.as_bytes(), &chunk(&answered)].concat());
         vec![Step::ReadHead, first, Step::ReadRequest, Step::write(LAST_CHUNK)]
     });

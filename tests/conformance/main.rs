@@ -1,7 +1,8 @@
 //! What `rgit_transport` promises on its front page, checked under every transport.
 //!
 //! A promise is a function that is given a way to make transports; [`mount!`] makes a test of each, once for each transport. The servers
-//! are scripted HTTP/1.1 servers, so that they can misbehave on cue.
+//! are scripted, so that they can misbehave on cue, and speak the transport's protocol. What can go wrong only in HTTP/2 stands in
+//! `crates/transport-h2/tests`.
 
 mod answers;
 mod broken;
@@ -24,7 +25,7 @@ macro_rules! promises {
     };
 }
 
-/// Every promise, under the transport that `$mount` makes.
+/// Every promise that can be kept and broken in any protocol, under the transport that `$mount` makes.
 macro_rules! mount {
     ($name:ident = $mount:path) => {
         mod $name {
@@ -36,15 +37,13 @@ macro_rules! mount {
                     users_in_urls_stay_here,
                     content_is_not_decoded,
                     informational_answers_are_skipped,
-                    old_servers_are_understood,
                     how_it_travelled_rides_along,
                     what_is_no_request_is_refused;
                 framing:
                     bodies_arrive_whole_in_the_framing_their_length_calls_for,
                     a_body_of_another_length_is_never_completed,
                     a_failing_body_is_not_the_networks_fault,
-                    answers_of_any_framing_arrive_whole,
-                    heads_may_come_in_pieces_folded_or_with_bare_line_feeds;
+                    answers_of_any_framing_arrive_whole;
                 early:
                     refusals_come_through_at_any_body_size,
                     refusals_come_through_over_tls,
@@ -56,21 +55,16 @@ macro_rules! mount {
                     the_last_byte_is_enough,
                     dropping_an_answer_ends_only_that_exchange,
                     connections_end_when_either_side_says_so,
-                    a_connection_that_the_server_closed_is_not_used,
-                    a_connection_does_not_grow_old_while_the_body_is_made,
-                    bytes_behind_an_answer_are_not_the_next_answer;
+                    a_connection_does_not_grow_old_while_the_body_is_made;
                 resend:
                     a_get_on_a_dying_connection_is_sent_again,
                     a_post_that_may_have_been_processed_is_not,
                     a_post_that_may_be_repeated_is,
                     nothing_is_sent_a_third_time,
                     new_connections_get_no_second_chance,
-                    a_begun_answer_rules_it_out,
                     replayed_bodies_are_opened_anew;
                 broken:
                     a_truncated_answer_is_an_unexpected_end,
-                    what_is_no_answer_fails_at_receiving,
-                    a_head_without_end_is_given_up,
                     a_missing_answer_fails_at_waiting,
                     silence_ends_after_the_idle_timeout,
                     steady_bytes_never_time_out,
@@ -87,4 +81,26 @@ macro_rules! mount {
     };
 }
 
-mount!(h1 = crate::support::h1);
+mount!(h1 = crate::support::H1);
+mount!(h2 = crate::support::H2);
+
+/// What only bytes of HTTP/1.1 can do.
+mod h1_only {
+    promises! {
+        crate::support::H1;
+        answers:
+            old_servers_are_understood;
+        framing:
+            heads_may_come_in_pieces_folded_or_with_bare_line_feeds;
+        reuse:
+            a_connection_that_the_server_closed_is_not_used,
+            bytes_behind_an_answer_are_not_the_next_answer;
+        resend:
+            a_begun_answer_rules_it_out;
+        broken:
+            what_is_no_framing_is_invalid,
+            what_is_no_answer_fails_at_receiving,
+            a_head_without_end_is_given_up,
+            half_a_head_is_a_failure_of_receiving;
+    }
+}

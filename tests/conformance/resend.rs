@@ -14,7 +14,7 @@ fn dying(
     death: Step,
     later: impl Fn(usize) -> Vec<Step> + Send + Sync + 'static,
 ) -> (Server, std::sync::Arc<dyn Transport>) {
-    let server = Server::start(move |number| match number {
+    let server = mount.serve(move |number| match number {
         0 => vec![
             Step::ReadRequest,
             Step::write(ok("first")),
@@ -94,7 +94,7 @@ pub(crate) fn nothing_is_sent_a_third_time(mount: &Mount) {
 }
 
 pub(crate) fn new_connections_get_no_second_chance(mount: &Mount) {
-    let server = Server::start(|_| vec![Step::ReadHead, Step::Close]);
+    let server = mount.serve(|_| vec![Step::ReadHead, Step::Close]);
     let stage = failed(plain(mount).exchange(get(&server.url("/"))), &server.url("/"));
     assert_eq!((stage, server.connections()), (Stage::Wait, 1));
 }

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use http::{Method, Request};
-use rgit_testkit::scripted::{Gate, Server, Step};
+use rgit_testkit::scripted::{Gate, Step};
 use rgit_transport::Body;
 
 use crate::support::{
@@ -11,7 +11,7 @@ use crate::support::{
 };
 
 pub(crate) fn an_answer_read_to_its_end_frees_its_connection(mount: &Mount) {
-    let server = Server::start(|_| {
+    let server = mount.serve(|_| {
         vec![Step::serve(|request| match request.target() {
             "/length" => ok("some text"),
             "/chunked" => [CHUNKED.as_bytes(), &chunk("some text"), LAST_CHUNK.as_bytes()].concat(),
@@ -41,7 +41,7 @@ pub(crate) fn an_answer_read_to_its_end_frees_its_connection(mount: &Mount) {
 pub(crate) fn the_last_byte_is_enough(mount: &Mount) {
     let body = pattern(100_000);
     let served = body.clone();
-    let server = Server::start(move |_| {
+    let server = mount.serve(move |_| {
         let served = served.clone();
         vec![Step::serve(move |_| ok(&served))]
     });
@@ -61,7 +61,7 @@ pub(crate) fn the_last_byte_is_enough(mount: &Mount) {
     }
     assert_eq!(server.connections(), 1);
     // An answer without a body needs no read at all.
-    let server = Server::start(|_| vec![Step::serve(|_| ok(""))]);
+    let server = mount.serve(|_| vec![Step::serve(|_| ok(""))]);
     let kept: Vec<_> = (0..3)
         .map(|_| transport.exchange(get(&server.url("/"))).expect("an answer"))
         .collect();
@@ -69,7 +69,7 @@ pub(crate) fn the_last_byte_is_enough(mount: &Mount) {
 }
 
 pub(crate) fn dropping_an_answer_ends_only_that_exchange(mount: &Mount) {
-    let server = Server::start(|_| {
+    let server = mount.serve(|_| {
         vec![Step::serve(|request| match request.target() {
             "/large" => ok(vec![b'x'; 10_000_000]),
             target => ok(target),
@@ -93,7 +93,7 @@ pub(crate) fn dropping_an_answer_ends_only_that_exchange(mount: &Mount) {
 }
 
 pub(crate) fn connections_end_when_either_side_says_so(mount: &Mount) {
-    let server = Server::start(|_| {
+    let server = mount.serve(|_| {
         vec![Step::serve(|request| match request.target() {
             "/close" => answer("200 OK\r\nConnection: Close", "bye"),
             target => ok(target),
@@ -121,7 +121,7 @@ pub(crate) fn a_connection_that_the_server_closed_is_not_used(mount: &Mount) {
     for refuses_politely in [false, true] {
         let closed = [Gate::new(), Gate::new()];
         let gates = closed.clone();
-        let server = Server::start(move |number| {
+        let server = mount.serve(move |number| {
             let Some(gate) = gates.get(number) else {
                 return vec![echo_step()];
             };
@@ -166,7 +166,7 @@ pub(crate) fn a_connection_does_not_grow_old_while_the_body_is_made(mount: &Moun
     }
     let (asked, closed) = (Gate::new(), Gate::new());
     let (wait, done) = (asked.clone(), closed.clone());
-    let server = Server::start(move |number| match number {
+    let server = mount.serve(move |number| match number {
         0 => vec![
             Step::ReadRequest,
             Step::write(ok("first")),
@@ -186,7 +186,7 @@ pub(crate) fn a_connection_does_not_grow_old_while_the_body_is_made(mount: &Moun
 }
 
 pub(crate) fn bytes_behind_an_answer_are_not_the_next_answer(mount: &Mount) {
-    let server = Server::start(|number| match number {
+    let server = mount.serve(|number| match number {
         0 => vec![
             Step::ReadRequest,
             Step::write([ok("first"), ok("smuggled")].concat()),
@@ -197,6 +197,6 @@ pub(crate) fn bytes_behind_an_answer_are_not_the_next_answer(mount: &Mount) {
     let transport = plain(mount);
     assert_eq!(text(&*transport, get(&server.url("/"))), "first");
     assert_eq!(text(&*transport, get(&server.url("/second"))), "/second");
-    let behaved = echo();
+    let behaved = echo(mount);
     assert_eq!(text(&*transport, get(&behaved.url("/third"))), "/third");
 }

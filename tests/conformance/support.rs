@@ -7,8 +7,11 @@ use std::{
     time::Duration,
 };
 
-use http::{Request, Response};
-use rgit_testkit::scripted::{Server, Step};
+use http::{Request, Response, Version};
+use rgit_testkit::{
+    certificate::ServerConfig,
+    scripted::{Server, Step},
+};
 use rgit_transport::{Answer, Body, Error, Stage, Transport, Wire};
 
 /// What a test may want of a transport.
@@ -35,23 +38,84 @@ impl Options {
     }
 }
 
-/// A transport under test.
-pub(crate) type Mount = dyn Fn(Options) -> Arc<dyn Transport>;
+/// A transport under test, and the protocol of the servers it is tested against.
+pub(crate) struct Mount {
+    make: fn(Options) -> Arc<dyn Transport>,
+    pub(crate) version: Version,
+}
 
 /// HTTP/1.1.
-pub(crate) fn h1(options: Options) -> Arc<dyn Transport> {
+pub(crate) const H1: Mount = Mount {
+    make: h1,
+    version: Version::HTTP_11,
+};
+
+/// HTTP/2.
+pub(crate) const H2: Mount = Mount {
+    make: h2,
+    version: Version::HTTP_2,
+};
+
+impl Mount {
+    pub(crate) fn make(&self, options: Options) -> Arc<dyn Transport> {
+        (self.make)(options)
+    }
+
+    /// Whether exchanges share a connection at the same time.
+    pub(crate) fn multiplexes(&self) -> bool {
+        self.version == Version::HTTP_2
+    }
+
+    /// What servers of this protocol take part in ALPN with.
+    pub(crate) fn alpn(&self) -> &'static [&'static [u8]] {
+        if self.multiplexes() { &[b"h2"] } else { &[b"http/1.1"] }
+    }
+
+    /// A server of this protocol.
+    pub(crate) fn serve(&self, script: impl Fn(usize) -> Vec<Step> + Send + Sync + 'static) -> Server {
+        match self.multiplexes() {
+            true => Server::start_h2(script),
+            false => Server::start(script),
+        }
+    }
+
+    /// The same, over TLS.
+    pub(crate) fn serve_tls(
+        &self,
+        config: Arc<ServerConfig>,
+        script: impl Fn(usize) -> Vec<Step> + Send + Sync + 'static,
+    ) -> Server {
+        match self.multiplexes() {
+            true => Server::start_h2_tls(config, script),
+            false => Server::start_tls(config, script),
+        }
+    }
+}
+
+/// Long enough for a busy machine, short enough to end a test that hangs.
+const IDLE: Duration = Duration::from_secs(60);
+
+fn dialer(options: &Options) -> Arc<rgit_dial::Dialer> {
     let mut dial = rgit_dial::Settings::default();
-    dial.ca_file = options.ca_file;
-    let mut settings = rgit_transport_h1::Settings::default();
-    // Long enough for a busy machine, short enough to end a test that hangs.
-    settings.idle_timeout = options.idle_timeout.unwrap_or(Duration::from_secs(60));
-    let dialer = rgit_dial::Dialer::new(dial).expect("a dialer");
-    Arc::new(rgit_transport_h1::H1::new(Arc::new(dialer), settings))
+    dial.ca_file.clone_from(&options.ca_file);
+    Arc::new(rgit_dial::Dialer::new(dial).expect("a dialer"))
+}
+
+fn h1(options: Options) -> Arc<dyn Transport> {
+    let settings = rgit_transport_h1::Settings::default().idle_timeout(options.idle_timeout.unwrap_or(IDLE));
+    Arc::new(rgit_transport_h1::H1::new(dialer(&options), settings))
+}
+
+fn h2(options: Options) -> Arc<dyn Transport> {
+    let tuning = rgit_transport_h2::Tuning::default()
+        .idle_timeout(options.idle_timeout.unwrap_or(IDLE))
+        .prior_knowledge(true);
+    Arc::new(rgit_transport_h2::H2::new(dialer(&options), tuning).expect("a transport"))
 }
 
 /// The transport as tests want it.
 pub(crate) fn plain(mount: &Mount) -> Arc<dyn Transport> {
-    mount(Options::default())
+    mount.make(Options::default())
 }
 
 pub(crate) fn get(url: &str) -> Request<Body<'static>> {
@@ -95,8 +159,8 @@ pub(crate) const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\
 pub(crate) const LAST_CHUNK: &str = "0\r\n\r\n";
 
 /// A server that answers every request with its target.
-pub(crate) fn echo() -> Server {
-    Server::start(|_| vec![echo_step()])
+pub(crate) fn echo(mount: &Mount) -> Server {
+    mount.serve(|_| vec![echo_step()])
 }
 
 pub(crate) fn echo_step() -> Step {

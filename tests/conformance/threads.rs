@@ -1,9 +1,6 @@
 //! Promise 7: threads share one transport.
 
-use rgit_testkit::{
-    certificate::Authority,
-    scripted::{Server, Step},
-};
+use rgit_testkit::{certificate::Authority, scripted::Step};
 use rgit_transport::Body;
 
 use crate::support::{Mount, Options, ok, post, text};
@@ -19,9 +16,9 @@ pub(crate) fn answers_go_to_those_who_asked(mount: &Mount) {
             ok(echoed.repeat(100))
         })]
     };
-    let config = authority.server_config(&["127.0.0.1"], &[b"http/1.1"]);
-    for server in [Server::start(script), Server::start_tls(config, script)] {
-        let transport = mount(Options::trusting(authority.write_ca(directory.path())));
+    let config = authority.server_config(&["127.0.0.1"], mount.alpn());
+    for server in [mount.serve(script), mount.serve_tls(config, script)] {
+        let transport = mount.make(Options::trusting(authority.write_ca(directory.path())));
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
                 let (transport, server) = (&transport, &server);

@@ -2,27 +2,24 @@
 
 use std::io::ErrorKind;
 
-use rgit_testkit::{
-    certificate::Authority,
-    scripted::{Server, Step},
-};
+use rgit_testkit::{certificate::Authority, scripted::Step};
 use rgit_transport::{Body, Stage, Transport};
 
 use crate::support::{Mount, Options, echo_step, failed, get, pattern, plain, post, read, text, wire};
 
-const ALPN: &[&[u8]] = &[b"http/1.1"];
-
 fn trusting(mount: &Mount, authority: &Authority) -> (std::sync::Arc<dyn Transport>, tempfile::TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
     (
-        mount(Options::trusting(authority.write_ca(directory.path()))),
+        mount.make(Options::trusting(authority.write_ca(directory.path()))),
         directory,
     )
 }
 
 pub(crate) fn only_known_authorities_are_trusted(mount: &Mount) {
     let authority = Authority::new();
-    let server = Server::start_tls(authority.server_config(&["127.0.0.1"], ALPN), |_| vec![echo_step()]);
+    let server = mount.serve_tls(authority.server_config(&["127.0.0.1"], mount.alpn()), |_| {
+        vec![echo_step()]
+    });
     let url = server.url("/x");
     assert_eq!(failed(plain(mount).exchange(get(&url)), &url), Stage::Tls);
     let (other, _directory) = trusting(mount, &Authority::new());
@@ -34,13 +31,15 @@ pub(crate) fn only_known_authorities_are_trusted(mount: &Mount) {
         1,
         "nothing is sent to those who are not trusted"
     );
-    let missing = mount(Options::trusting("/does/not/exist.pem".into()));
+    let missing = mount.make(Options::trusting("/does/not/exist.pem".into()));
     assert_eq!(failed(missing.exchange(get(&url)), &url), Stage::Tls);
 }
 
 pub(crate) fn certificates_for_other_names_are_refused(mount: &Mount) {
     let authority = Authority::new();
-    let server = Server::start_tls(authority.server_config(&["example.org"], ALPN), |_| vec![echo_step()]);
+    let server = mount.serve_tls(authority.server_config(&["example.org"], mount.alpn()), |_| {
+        vec![echo_step()]
+    });
     let (transport, _directory) = trusting(mount, &authority);
     assert_eq!(
         failed(transport.exchange(get(&server.url("/"))), &server.url("/")),
@@ -50,7 +49,9 @@ pub(crate) fn certificates_for_other_names_are_refused(mount: &Mount) {
 
 pub(crate) fn exchanges_over_tls_are_like_others(mount: &Mount) {
     let authority = Authority::new();
-    let server = Server::start_tls(authority.server_config(&["127.0.0.1"], ALPN), |_| vec![echo_step()]);
+    let server = mount.serve_tls(authority.server_config(&["127.0.0.1"], mount.alpn()), |_| {
+        vec![echo_step()]
+    });
     let (transport, _directory) = trusting(mount, &authority);
     let data = pattern(1_000_000);
     for turn in 0..4 {
@@ -71,7 +72,7 @@ pub(crate) fn exchanges_over_tls_are_like_others(mount: &Mount) {
 
 pub(crate) fn a_cut_is_no_end(mount: &Mount) {
     let authority = Authority::new();
-    let server = Server::start_tls(authority.server_config(&["127.0.0.1"], ALPN), |number| {
+    let server = mount.serve_tls(authority.server_config(&["127.0.0.1"], mount.alpn()), |number| {
         let last = if number == 0 { Step::Close } else { Step::Cut };
         vec![
             Step::ReadRequest,

@@ -7,6 +7,7 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
+    fd::{AsFd, OwnedFd},
     io::Errno,
 };
 
@@ -126,6 +127,21 @@ impl Connection {
     /// Whether bytes are protected by TLS.
     pub fn is_tls(&self) -> bool {
         matches!(self.stream, Stream::Tls(_))
+    }
+
+    /// The version of TLS as its specification is called, `TLSv1_3` or `TLSv1_2`; `None` without TLS.
+    pub fn tls_version(&self) -> Option<&'static str> {
+        match &self.stream {
+            Stream::Plain(_) => None,
+            Stream::Tls(tls) => tls.session().protocol_version()?.as_str(),
+        }
+    }
+
+    /// Another descriptor of the socket, to wait on together with other things. Not to be read or written: with TLS its bytes are
+    /// ciphertext. Plaintext that lies in the TLS session does not show there, so read until [`WouldBlock`](io::ErrorKind::WouldBlock)
+    /// before waiting on it. The socket is closed when the connection and every such descriptor are.
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.socket().as_fd().try_clone_to_owned()
     }
 
     /// Whether the TLS handshake took up an earlier session, which spares the certificates.

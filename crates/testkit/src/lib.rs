@@ -8,6 +8,7 @@
 //! | [`repository`] | [`Git`](repository::Git): the hermetic referee, and comparisons of two repositories |
 //! | [`history`] | repositories to move: small, odd, long, wide, incompressible |
 //! | [`scripted`] | servers whose connections follow a script of reads, writes and misdeeds |
+//! | [`frames`] | HTTP/2 peers that send and receive frame by frame |
 //! | [`relay`] | [`Relay`](relay::Relay): a link with a round trip, a rate and faults |
 //! | [`meter`] | wall time, CPU and anonymous memory of a child process |
 //!
@@ -21,6 +22,7 @@ mod backend;
 mod body;
 pub mod certificate;
 mod connection;
+pub mod frames;
 pub mod history;
 mod listener;
 pub mod meter;

@@ -12,6 +12,7 @@
 //! assert!(server.url("/path").starts_with("http://127.0.0.1:"));
 //! ```
 
+mod http2;
 mod peer;
 mod step;
 
@@ -31,6 +32,13 @@ use rustls::ServerConfig;
 
 use peer::Peer;
 pub use step::{Framing, Gate, Handler, Request, Step};
+
+/// What a script is played in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Play {
+    Http1,
+    Http2,
+}
 
 /// How long [`Server::wait_until`] and a step wait before the test is called failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -58,15 +66,30 @@ pub struct Server {
 impl Server {
     /// A plain server. `script` is asked for each connection's steps by the connection's number, from 0.
     pub fn start(script: impl Fn(usize) -> Vec<Step> + Send + Sync + 'static) -> Server {
-        Server::launch(None, script)
+        Server::launch(Play::Http1, None, script)
+    }
+
+    /// As [`Server::start`], in HTTP/2 with prior knowledge. Scripts are the same: answers are written in the words of HTTP/1.1 and
+    /// go out as frames, their `connection: close` as GOAWAY. What HTTP/2 can't say (half a head, bytes between answers) is not sent.
+    pub fn start_h2(script: impl Fn(usize) -> Vec<Step> + Send + Sync + 'static) -> Server {
+        Server::launch(Play::Http2, None, script)
+    }
+
+    /// As [`Server::start_h2`], over TLS.
+    pub fn start_h2_tls(
+        config: Arc<ServerConfig>,
+        script: impl Fn(usize) -> Vec<Step> + Send + Sync + 'static,
+    ) -> Server {
+        Server::launch(Play::Http2, Some(config), script)
     }
 
     /// As [`Server::start`], over TLS.
     pub fn start_tls(config: Arc<ServerConfig>, script: impl Fn(usize) -> Vec<Step> + Send + Sync + 'static) -> Server {
-        Server::launch(Some(config), script)
+        Server::launch(Play::Http1, Some(config), script)
     }
 
     fn launch(
+        play: Play,
         config: Option<Arc<ServerConfig>>,
         script: impl Fn(usize) -> Vec<Step> + Send + Sync + 'static,
     ) -> Server {
@@ -88,7 +111,12 @@ impl Server {
                 let (steps, config, shared) = (script(number), config.clone(), inner.clone());
                 let thread = std::thread::spawn(move || {
                     // A failure here is the client's doing, and for the test to judge by what was recorded.
-                    let _ = Peer::accept(socket, config, number, &shared).and_then(|mut peer| peer.play(&steps));
+                    let _ = match play {
+                        Play::Http1 => {
+                            Peer::accept(socket, config, number, &shared).and_then(|mut peer| peer.play(&steps))
+                        }
+                        Play::Http2 => http2::play(socket, config, number, &shared, &steps),
+                    };
                     lock(&shared.sockets).remove(&number);
                 });
                 lock(&inner.threads).push(thread);

@@ -3,6 +3,7 @@ use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 use rgit_dial::{Dialer, Verify};
 use rgit_transport::Transport;
 use rgit_transport_h1::H1;
+use rgit_transport_h2::H2;
 
 /// A transport by name, as in `--transport=` and `rgit.transport`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -13,7 +14,7 @@ pub enum Name {
     Auto,
     /// HTTP/1.1 over a pool of connections.
     H1,
-    /// One HTTP/2 connection.
+    /// HTTP/2, on as few connections as the server allows.
     H2,
     /// The daemon that keeps connections warm between invocations.
     Persistent,
@@ -56,6 +57,39 @@ pub struct Choice {
     pub insecure: bool,
     /// Give up when no byte moved for so long; `None` is the transport's default.
     pub idle_timeout: Option<Duration>,
+    /// How HTTP/2 is spoken, where it is.
+    pub h2: H2Choice,
+}
+
+/// What configuration said of HTTP/2. `None` is the transport's default; what the protocol doesn't allow becomes the nearest that it does.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct H2Choice {
+    /// Bytes of one answer that the server may send before they are read (`rgit.h2.streamWindow`).
+    pub stream_window: Option<u32>,
+    /// The same for all answers on a connection together (`rgit.h2.connectionWindow`).
+    pub connection_window: Option<u32>,
+    /// The largest frame that the server may send (`rgit.h2.maxFrameSize`).
+    pub max_frame_size: Option<u32>,
+}
+
+impl H2Choice {
+    fn tuning(&self, idle_timeout: Option<Duration>) -> rgit_transport_h2::Tuning {
+        let mut tuning = rgit_transport_h2::Tuning::default();
+        if let Some(bytes) = self.stream_window {
+            tuning = tuning.stream_window(bytes);
+        }
+        if let Some(bytes) = self.connection_window {
+            tuning = tuning.connection_window(bytes);
+        }
+        if let Some(bytes) = self.max_frame_size {
+            tuning = tuning.max_frame_size(bytes);
+        }
+        if let Some(timeout) = idle_timeout {
+            tuning = tuning.idle_timeout(timeout);
+        }
+        tuning
+    }
 }
 
 /// Why there is no transport.
@@ -69,11 +103,14 @@ pub enum Error {
         name: String,
     },
     /// The transport isn't part of this build.
-    #[error("the transport '{name}' isn't part of this build: use auto or h1")]
+    #[error("the transport '{name}' isn't part of this build: use auto, h1 or h2")]
     NotBuilt {
         /// As asked for.
         name: Name,
     },
+    /// The system gave no descriptors for a transport to work with.
+    #[error("can't set up the transport; are too many files open?")]
+    Descriptors(#[source] std::io::Error),
     /// TLS could not be set up.
     #[error(transparent)]
     Dial(#[from] rgit_dial::Error),
@@ -84,18 +121,25 @@ pub enum Error {
 /// # Errors
 /// When the transport isn't part of this build, or its TLS settings can't be used.
 pub fn choose(choice: &Choice) -> Result<Arc<dyn Transport>, Error> {
+    let dialer = || {
+        let mut dial = rgit_dial::Settings::default();
+        dial.ca_file = choice.ca_file.clone();
+        dial.verify = if choice.insecure { Verify::Off } else { Verify::Full };
+        Dialer::new(dial).map(Arc::new)
+    };
     match choice.name {
         Name::Auto | Name::H1 => {
-            let mut dial = rgit_dial::Settings::default();
-            dial.ca_file = choice.ca_file.clone();
-            dial.verify = if choice.insecure { Verify::Off } else { Verify::Full };
             let mut settings = rgit_transport_h1::Settings::default();
             if let Some(idle_timeout) = choice.idle_timeout {
                 settings.idle_timeout = idle_timeout;
             }
-            Ok(Arc::new(H1::new(Arc::new(Dialer::new(dial)?), settings)))
+            Ok(Arc::new(H1::new(dialer()?, settings)))
         }
-        name @ (Name::H2 | Name::Persistent) => Err(Error::NotBuilt { name }),
+        Name::H2 => {
+            let tuning = choice.h2.tuning(choice.idle_timeout);
+            Ok(Arc::new(H2::new(dialer()?, tuning).map_err(Error::Descriptors)?))
+        }
+        name @ Name::Persistent => Err(Error::NotBuilt { name }),
     }
 }
 
@@ -124,5 +168,21 @@ mod tests {
         let err = choose(&choice(Name::Persistent)).unwrap_err().to_string();
         assert!(err.contains("persistent") && err.contains("h1"), "{err}");
         assert!(format!("{:?}", choose(&choice(Name::Auto)).unwrap()).contains("H1"));
+        assert!(format!("{:?}", choose(&choice(Name::H2)).unwrap()).contains("H2"));
+    }
+
+    #[test]
+    fn configuration_reaches_the_tuning() {
+        let h2 = H2Choice {
+            stream_window: Some(1 << 20),
+            connection_window: Some(1 << 21),
+            max_frame_size: Some(1),
+        };
+        let tuning = h2.tuning(Some(Duration::from_secs(1)));
+        assert_eq!((tuning.stream_window, tuning.connection_window), (1 << 20, 1 << 21));
+        assert_eq!(
+            (tuning.max_frame_size, tuning.idle_timeout),
+            (16_384, Duration::from_secs(1))
+        );
     }
 }

@@ -4,8 +4,8 @@
 //! name h1, h2 or persistent themselves. The choosing is done once a process, so that everything in it shares connections and TLS
 //! sessions.
 //!
-//! `auto` is HTTP/1.1 as long as it is the only transport in the house: a single command's first request costs the same over either
-//! protocol, and HTTP/1.1 can't be held back by a server's HTTP/2 window.
+//! `auto` is HTTP/1.1: a single command's first request costs the same over either protocol, and HTTP/1.1 can't be held back by a
+//! server's HTTP/2 window.
 
 #[cfg(not(any(feature = "ring", feature = "graviola")))]
 compile_error!("choose a crypto provider for TLS: feature `ring` or `graviola`");
@@ -13,5 +13,5 @@ compile_error!("choose a crypto provider for TLS: feature `ring` or `graviola`")
 mod choose;
 mod cost;
 
-pub use choose::{Choice, Error, Name, choose};
+pub use choose::{Choice, Error, H2Choice, Name, choose};
 pub use cost::{Amount, CostModel, Link, Protocol, Road, Work};

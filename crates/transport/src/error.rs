@@ -57,6 +57,20 @@ pub enum Error {
         /// What was seen.
         source: Box<dyn StdError + Send + Sync>,
     },
+    /// The server wants another version of HTTP than this transport speaks, and has processed nothing of this request: a transport
+    /// that speaks the wanted version may send it again, if its body can be replayed.
+    Version {
+        /// `scheme://host:port` of the server.
+        origin: String,
+        /// What the server wants, as far as is known.
+        wanted: http::Version,
+        /// How that came out.
+        reason: String,
+        /// Body bytes handed to the network before.
+        sent: u64,
+        /// The HTTP/2 error code `HTTP_1_1_REQUIRED`, where that is how it came out.
+        code: Option<u32>,
+    },
 }
 
 impl Error {
@@ -88,14 +102,22 @@ impl Error {
     pub fn sent(&self) -> u64 {
         match self {
             Error::Request { .. } => 0,
-            Error::Body { sent, .. } | Error::Broken { sent, .. } => *sent,
+            Error::Body { sent, .. } | Error::Broken { sent, .. } | Error::Version { sent, .. } => *sent,
         }
     }
 
     /// The HTTP/2 error code, if the peer gave one.
     pub fn code(&self) -> Option<u32> {
         match self {
-            Error::Broken { code, .. } => *code,
+            Error::Broken { code, .. } | Error::Version { code, .. } => *code,
+            _ => None,
+        }
+    }
+
+    /// The version of HTTP that a transport must speak to get an answer to this request.
+    pub fn wanted_version(&self) -> Option<http::Version> {
+        match self {
+            Error::Version { wanted, .. } => Some(*wanted),
             _ => None,
         }
     }
@@ -118,10 +140,13 @@ impl fmt::Display for Error {
                     write!(f, " ({sent} body bytes sent)")?;
                 }
                 if let Some(code) = code {
-                    write!(f, " (HTTP/2 error code {code:#x})")?;
+                    write!(f, " (HTTP/2 error code {code:#x}, {})", code_name(*code))?;
                 }
                 Ok(())
             }
+            Error::Version {
+                origin, wanted, reason, ..
+            } => write!(f, "{origin} wants {wanted:?} instead: {reason}"),
         }
     }
 }
@@ -129,11 +154,33 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            Error::Request { .. } => None,
+            Error::Request { .. } | Error::Version { .. } => None,
             Error::Body { source, .. } => Some(source),
             Error::Broken { source, .. } => Some(&**source),
         }
     }
+}
+
+/// The name of an HTTP/2 error code (RFC 9113, section 7).
+fn code_name(code: u32) -> &'static str {
+    const NAMES: [&str; 14] = [
+        "NO_ERROR",
+        "PROTOCOL_ERROR",
+        "INTERNAL_ERROR",
+        "FLOW_CONTROL_ERROR",
+        "SETTINGS_TIMEOUT",
+        "STREAM_CLOSED",
+        "FRAME_SIZE_ERROR",
+        "REFUSED_STREAM",
+        "CANCEL",
+        "COMPRESSION_ERROR",
+        "CONNECT_ERROR",
+        "ENHANCE_YOUR_CALM",
+        "INADEQUATE_SECURITY",
+        "HTTP_1_1_REQUIRED",
+    ];
+    let index = usize::try_from(code).unwrap_or(usize::MAX);
+    NAMES.get(index).copied().unwrap_or("no code of RFC 9113")
 }
 
 #[cfg(test)]
@@ -154,5 +201,41 @@ mod tests {
         );
         assert_eq!((err.stage(), err.sent(), err.code()), (Some(Stage::Send), 42, None));
         assert_eq!(err.source().unwrap().to_string(), "reset");
+    }
+
+    #[test]
+    fn codes_have_names() {
+        for (code, name) in [
+            (0, "0x0, NO_ERROR"),
+            (8, "0x8, CANCEL"),
+            (13, "0xd, HTTP_1_1_REQUIRED"),
+            (14, "0xe, no code"),
+        ] {
+            let err = Error::Broken {
+                stage: Stage::Wait,
+                origin: "https://example.com:443".into(),
+                sent: 0,
+                code: Some(code),
+                source: "reset".into(),
+            };
+            assert!(err.to_string().contains(name), "{err}");
+            assert_eq!(err.code(), Some(code));
+        }
+    }
+
+    #[test]
+    fn another_version_is_told_apart() {
+        let err = Error::Version {
+            origin: "https://example.com:443".into(),
+            wanted: http::Version::HTTP_11,
+            reason: "by ALPN".into(),
+            sent: 0,
+            code: None,
+        };
+        assert_eq!(err.wanted_version(), Some(http::Version::HTTP_11));
+        assert_eq!(
+            err.to_string(),
+            "https://example.com:443 wants HTTP/1.1 instead: by ALPN"
+        );
     }
 }

@@ -12,7 +12,7 @@ pub struct Wire {
     pub reused: bool,
     /// How long it took to make the connection (name, TCP, TLS). `None` when it was reused.
     pub dial_time: Option<Duration>,
-    /// The smallest round trip seen on this connection so far: the TCP handshake's, or better.
+    /// The smallest round trip seen on this connection so far: the TCP handshake's, or that of an HTTP/2 PING.
     pub round_trip: Option<Duration>,
     /// Body bytes of the request handed to the network, before transfer framing.
     pub sent: u64,
@@ -20,6 +20,9 @@ pub struct Wire {
     pub resent: u32,
     /// Whether the answer's head came before the request's body was through.
     pub early: bool,
+    /// How long the body stood still although bytes of it were ready and all earlier ones were out: HTTP/2's windows allowed no
+    /// more. Zero on HTTP/1.1, which has none. Close to `sent / peer's window` round trips where a window is what limits an upload.
+    pub starved: Duration,
     /// What an HTTP/2 peer allows; `None` on HTTP/1.1.
     pub peer: Option<PeerSettings>,
 }
@@ -35,6 +38,7 @@ impl Wire {
             sent: 0,
             resent: 0,
             early: false,
+            starved: Duration::ZERO,
             peer: None,
         }
     }
@@ -46,10 +50,12 @@ impl Wire {
 pub struct PeerSettings {
     /// `SETTINGS_INITIAL_WINDOW_SIZE`: how much of one stream may be on its way.
     pub initial_window: u32,
-    /// The connection's own window, shared by all streams.
+    /// The connection's own window, shared by all streams: the most that the peer has allowed to be on its way at one time.
     pub connection_window: u32,
     /// `SETTINGS_MAX_FRAME_SIZE`.
     pub max_frame_size: u32,
+    /// `SETTINGS_MAX_CONCURRENT_STREAMS`; `None` where the peer sets no limit.
+    pub max_concurrent_streams: Option<u32>,
 }
 
 impl PeerSettings {
@@ -59,6 +65,13 @@ impl PeerSettings {
             initial_window,
             connection_window,
             max_frame_size,
+            max_concurrent_streams: None,
         }
+    }
+
+    /// Sets [`max_concurrent_streams`](Self::max_concurrent_streams).
+    pub fn max_concurrent_streams(mut self, streams: Option<u32>) -> Self {
+        self.max_concurrent_streams = streams;
+        self
     }
 }

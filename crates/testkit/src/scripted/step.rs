@@ -110,7 +110,7 @@ pub enum Framing {
     None,
     /// `content-length`.
     Length(u64),
-    /// `transfer-encoding: chunked`.
+    /// `transfer-encoding: chunked`; over HTTP/2, DATA frames without a `content-length`.
     Chunked,
 }
 
