@@ -83,6 +83,8 @@ macro_rules! mount {
 
 mount!(h1 = crate::support::H1);
 mount!(h2 = crate::support::H2);
+mount!(auto = crate::support::AUTO);
+mount!(auto_where_only_h2_is_spoken = crate::support::AUTO_H2);
 
 /// What only bytes of HTTP/1.1 can do.
 mod h1_only {

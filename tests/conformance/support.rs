@@ -42,18 +42,36 @@ impl Options {
 pub(crate) struct Mount {
     make: fn(Options) -> Arc<dyn Transport>,
     pub(crate) version: Version,
+    /// How many TLS handshakes fail before the transport knows what the server speaks.
+    refused: usize,
 }
 
 /// HTTP/1.1.
 pub(crate) const H1: Mount = Mount {
     make: h1,
     version: Version::HTTP_11,
+    refused: 0,
 };
 
 /// HTTP/2.
 pub(crate) const H2: Mount = Mount {
     make: h2,
     version: Version::HTTP_2,
+    refused: 0,
+};
+
+/// The one that chooses, with servers of HTTP/1.1.
+pub(crate) const AUTO: Mount = Mount {
+    make: auto,
+    version: Version::HTTP_11,
+    refused: 0,
+};
+
+/// The same, with servers that speak nothing but HTTP/2.
+pub(crate) const AUTO_H2: Mount = Mount {
+    make: auto_h2,
+    version: Version::HTTP_2,
+    refused: 1,
 };
 
 impl Mount {
@@ -79,12 +97,14 @@ impl Mount {
         }
     }
 
-    /// The same, over TLS.
+    /// The same, over TLS. The script is asked for connections that pass the handshake, from 0.
     pub(crate) fn serve_tls(
         &self,
         config: Arc<ServerConfig>,
         script: impl Fn(usize) -> Vec<Step> + Send + Sync + 'static,
     ) -> Server {
+        let refused = self.refused;
+        let script = move |number: usize| script(number.saturating_sub(refused));
         match self.multiplexes() {
             true => Server::start_h2_tls(config, script),
             false => Server::start_tls(config, script),
@@ -111,6 +131,23 @@ fn h2(options: Options) -> Arc<dyn Transport> {
         .idle_timeout(options.idle_timeout.unwrap_or(IDLE))
         .prior_knowledge(true);
     Arc::new(rgit_transport_h2::H2::new(dialer(&options), tuning).expect("a transport"))
+}
+
+fn auto(options: Options) -> Arc<dyn Transport> {
+    automatic(options, false)
+}
+
+fn auto_h2(options: Options) -> Arc<dyn Transport> {
+    automatic(options, true)
+}
+
+fn automatic(options: Options, prior_knowledge: bool) -> Arc<dyn Transport> {
+    let idle = options.idle_timeout.unwrap_or(IDLE);
+    let h1 = rgit_transport_h1::Settings::default().idle_timeout(idle);
+    let h2 = rgit_transport_h2::Tuning::default()
+        .idle_timeout(idle)
+        .prior_knowledge(prior_knowledge);
+    Arc::new(rgit_transport_auto::Auto::new(dialer(&options), h1, h2))
 }
 
 /// The transport as tests want it.

@@ -61,7 +61,12 @@ pub(crate) fn exchanges_over_tls_are_like_others(mount: &Mount) {
         assert_eq!((wire(&response).reused, wire(&response).sent), (turn > 0, 1_000_000));
         assert_eq!(read(response).expect("its body"), b"/x");
     }
-    let requests = server.requests();
+    // A handshake that offers what the server doesn't speak is no connection.
+    let requests: Vec<_> = server
+        .requests()
+        .into_iter()
+        .filter(|requests| !requests.is_empty())
+        .collect();
     assert_eq!(requests.len(), 1);
     assert!(
         requests[0]

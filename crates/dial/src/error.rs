@@ -78,6 +78,15 @@ impl Error {
         }
     }
 
+    /// Whether the peer speaks none of the protocols that were offered by ALPN (RFC 7301, section 3.2).
+    pub fn is_alpn_refused(&self) -> bool {
+        use rustls::AlertDescription::NoApplicationProtocol;
+        let Error::Tls { source, .. } = self else { return false };
+        let source = source.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let said = source.and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        matches!(said, Some(rustls::Error::AlertReceived(NoApplicationProtocol)))
+    }
+
     /// A handshake with `origin` that ended in `source`.
     pub(crate) fn tls(origin: &Origin, source: io::Error) -> Error {
         let advice = source

@@ -5,6 +5,8 @@ use rgit_transport::Transport;
 use rgit_transport_h1::H1;
 use rgit_transport_h2::H2;
 
+use crate::Auto;
+
 /// A transport by name, as in `--transport=` and `rgit.transport`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -127,14 +129,19 @@ pub fn choose(choice: &Choice) -> Result<Arc<dyn Transport>, Error> {
         dial.verify = if choice.insecure { Verify::Off } else { Verify::Full };
         Dialer::new(dial).map(Arc::new)
     };
-    match choice.name {
-        Name::Auto | Name::H1 => {
-            let mut settings = rgit_transport_h1::Settings::default();
-            if let Some(idle_timeout) = choice.idle_timeout {
-                settings.idle_timeout = idle_timeout;
-            }
-            Ok(Arc::new(H1::new(dialer()?, settings)))
+    let h1 = || {
+        let mut settings = rgit_transport_h1::Settings::default();
+        if let Some(idle_timeout) = choice.idle_timeout {
+            settings.idle_timeout = idle_timeout;
         }
+        settings
+    };
+    match choice.name {
+        Name::Auto => {
+            let tuning = choice.h2.tuning(choice.idle_timeout);
+            Ok(Arc::new(Auto::new(dialer()?, h1(), tuning)))
+        }
+        Name::H1 => Ok(Arc::new(H1::new(dialer()?, h1()))),
         Name::H2 => {
             let tuning = choice.h2.tuning(choice.idle_timeout);
             Ok(Arc::new(H2::new(dialer()?, tuning).map_err(Error::Descriptors)?))
@@ -167,7 +174,7 @@ mod tests {
         };
         let err = choose(&choice(Name::Persistent)).unwrap_err().to_string();
         assert!(err.contains("persistent") && err.contains("h1"), "{err}");
-        assert!(format!("{:?}", choose(&choice(Name::Auto)).unwrap()).contains("H1"));
+        assert!(format!("{:?}", choose(&choice(Name::Auto)).unwrap()).contains("Auto"));
         assert!(format!("{:?}", choose(&choice(Name::H2)).unwrap()).contains("H2"));
     }
 

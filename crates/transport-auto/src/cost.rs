@@ -56,6 +56,8 @@ pub struct Road {
     pub protocol: Protocol,
     /// Round trips before a request can leave: 0 on a connection that is there, 1 for TCP, 2 with TLS 1.3.
     pub handshakes: u32,
+    /// How many exchanges will ride on it: they share the handshakes.
+    pub sharers: u32,
     /// How many bytes of a request's body the server lets be on their way: the smaller one of the stream's and the connection's
     /// window. `None` for no limit, which HTTP/1.1 has none of.
     pub window: Option<u64>,
@@ -71,6 +73,7 @@ impl Road {
         Road {
             protocol: Protocol::Http1,
             handshakes,
+            sharers: 1,
             window: None,
             measured_up: None,
             measured_down: None,
@@ -84,6 +87,12 @@ impl Road {
             window: Some(window.unwrap_or(CostModel::UNSEEN_WINDOW)),
             ..Road::http1(handshakes)
         }
+    }
+
+    /// With so many exchanges at a time, of which HTTP/2 needs but one connection.
+    pub fn shared_by(mut self, sharers: u32) -> Self {
+        self.sharers = sharers;
+        self
     }
 
     /// With what was measured on it, in bytes a second.
@@ -143,9 +152,9 @@ impl CostModel {
         let waits = stalls.max(self.flights(up, up_rate, round_trip)) * round_trip;
         let down = self.bytes(work.down);
         let back = self.flights(down, down_rate, round_trip) * round_trip;
-        let seconds = (f64::from(road.handshakes) + 1.0) * round_trip
-            + waits.max(up as f64 / up_rate)
-            + back.max(down as f64 / down_rate);
+        let handshakes = f64::from(road.handshakes) / f64::from(road.sharers.max(1));
+        let seconds =
+            (handshakes + 1.0) * round_trip + waits.max(up as f64 / up_rate) + back.max(down as f64 / down_rate);
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
@@ -292,6 +301,20 @@ mod tests {
                 100,
                 vec![Road::http2(2, None)],
                 Http2,
+            ),
+            (
+                "several small ones at once share a new connection",
+                Work::SMALL,
+                100,
+                vec![Road::http2(2, None).shared_by(3), cold1],
+                Http2,
+            ),
+            (
+                "but not if there are connections already",
+                Work::SMALL,
+                100,
+                vec![Road::http2(2, None).shared_by(3), warm1],
+                Http1,
             ),
             (
                 "what was measured counts more than what was announced",

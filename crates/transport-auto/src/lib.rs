@@ -4,14 +4,17 @@
 //! name h1, h2 or persistent themselves. The choosing is done once a process, so that everything in it shares connections and TLS
 //! sessions.
 //!
-//! `auto` is HTTP/1.1: a single command's first request costs the same over either protocol, and HTTP/1.1 can't be held back by a
-//! server's HTTP/2 window.
+//! [`Auto`] chooses for each exchange, by a [`CostModel`] that is a pure function of what is known before it begins. A single command
+//! rides HTTP/1.1: its first request costs the same over either protocol, and HTTP/1.1 can't be held back by a server's HTTP/2 window.
 
 #[cfg(not(any(feature = "ring", feature = "graviola")))]
 compile_error!("choose a crypto provider for TLS: feature `ring` or `graviola`");
 
+mod attempts;
+mod auto;
 mod choose;
 mod cost;
 
+pub use auto::Auto;
 pub use choose::{Choice, Error, H2Choice, Name, choose};
 pub use cost::{Amount, CostModel, Link, Protocol, Road, Work};

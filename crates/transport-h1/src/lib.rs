@@ -68,8 +68,27 @@ impl H1 {
         }
     }
 
+    /// How many connections to `origin` lie idle. That they can still be used is seen only when one is.
+    pub fn idle(&self, origin: &Origin) -> usize {
+        self.pool.idle(origin)
+    }
+
+    /// Take over a connection on which HTTP/1.1 was agreed and nothing was sent yet.
+    pub fn adopt(&self, origin: Origin, connection: Connection) {
+        self.pool.put(origin, connection);
+    }
+
     fn dial(&self, origin: &Origin) -> Result<Connection, Error> {
         self.dialer.dial(origin, Alpn::Http1).map_err(|err| {
+            if err.is_alpn_refused() {
+                return Error::Version {
+                    origin: origin.to_string(),
+                    wanted: http::Version::HTTP_2,
+                    reason: "offered HTTP/1.1 by ALPN, it refused".into(),
+                    sent: 0,
+                    code: None,
+                };
+            }
             let stage = if err.is_tls() { Stage::Tls } else { Stage::Dial };
             Error::broken(stage, origin.to_string(), 0, err)
         })

@@ -53,6 +53,14 @@ impl Pool {
         }
     }
 
+    /// How many to `origin` are young enough.
+    pub(crate) fn idle(&self, origin: &Origin) -> usize {
+        let all = self.lock();
+        let is_young = |idle: &&Idle| idle.since.elapsed() < self.settings.idle_age;
+        all.get(origin)
+            .map_or(0, |connections| connections.iter().filter(is_young).count())
+    }
+
     /// Keep `connection`, which has no exchange under way, for later.
     pub(crate) fn put(&self, origin: Origin, connection: Connection) {
         let age = self.settings.idle_age;

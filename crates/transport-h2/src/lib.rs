@@ -66,7 +66,7 @@ use std::{fmt, io, sync::Arc, task::Poll, time::Instant};
 
 use h2::Reason;
 use rgit_dial::{Alpn, Connection, Dialer, Origin, Scheme};
-use rgit_transport::{Answer, Body, Error, Stage, Transport};
+use rgit_transport::{Answer, Body, Error, PeerSettings, Stage, Transport};
 
 use answer::AnswerBody;
 use driver::Leave;
@@ -88,7 +88,11 @@ pub struct H2 {
     tuning: Arc<Tuning>,
     links: Arc<Links>,
     keeper: Arc<Keeper>,
+    /// Who takes connections on which the server chose HTTP/1.1.
+    heir: Option<Heir>,
 }
+
+type Heir = Box<dyn Fn(Origin, Connection) + Send + Sync>;
 
 impl H2 {
     /// A transport that connects by `dialer`. Connects to nothing yet.
@@ -103,7 +107,23 @@ impl H2 {
             dialer,
             tuning,
             links,
+            heir: None,
         })
+    }
+
+    /// Give `heir` the connections on which the server chose HTTP/1.1: they are of no use here, but were made.
+    pub fn leaving_http1_to(mut self, heir: impl Fn(Origin, Connection) + Send + Sync + 'static) -> H2 {
+        self.heir = Some(Box::new(heir));
+        self
+    }
+
+    /// What the server of `origin` allows on a connection that is open. `None` if none is.
+    pub fn open(&self, origin: &Origin) -> Option<PeerSettings> {
+        let links = self.links.of(origin);
+        links
+            .iter()
+            .filter(|link| link.is_usable())
+            .find_map(|link| link.observed.peer_settings())
     }
 
     /// A connection on which HTTP/2 can be spoken.
@@ -122,10 +142,15 @@ impl H2 {
         let connection = self.connect(origin)?;
         match (connection.is_tls(), connection.alpn()) {
             (false, _) | (true, Some(b"h2")) => Ok(connection),
-            (true, Some(_)) => Err(refused(
-                http::Version::HTTP_11,
-                "offered HTTP/2 by ALPN, it chose HTTP/1.1",
-            )),
+            (true, Some(_)) => {
+                if let Some(heir) = &self.heir {
+                    heir(origin.clone(), connection);
+                }
+                Err(refused(
+                    http::Version::HTTP_11,
+                    "offered HTTP/2 by ALPN, it chose HTTP/1.1",
+                ))
+            }
             (true, None) => Err(refused(
                 http::Version::HTTP_11,
                 "it does not take part in ALPN, so it can't be spoken to in HTTP/2",

@@ -59,6 +59,23 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// This body for one attempt, while it stays here for another. A [`Body::Stream`] goes on where the last attempt left it, so
+    /// attempt again only what [`can_replay()`](Self::can_replay).
+    pub fn reborrow(&mut self) -> Body<'_> {
+        match self {
+            Body::Empty => Body::Empty,
+            Body::Full(bytes) => Body::Full(bytes.clone()),
+            Body::Replay { length, factory } => Body::Replay {
+                length: *length,
+                factory: Box::new(move || Ok(factory()? as Box<dyn Read + Send + '_>)),
+            },
+            Body::Stream { length, reader } => Body::Stream {
+                length: *length,
+                reader: Box::new(reader),
+            },
+        }
+    }
+
     /// Whether the same bytes can be produced once more after they were read.
     pub fn can_replay(&self) -> bool {
         !matches!(self, Body::Stream { .. })
@@ -101,6 +118,35 @@ mod tests {
             factory().unwrap().read_to_end(&mut got).unwrap();
             assert_eq!(got, b"abc");
         }
+    }
+
+    #[test]
+    fn a_borrowed_body_is_the_same() {
+        let read = |body: Body<'_>| {
+            let mut got = Vec::new();
+            match body {
+                Body::Empty => {}
+                Body::Full(bytes) => got.extend_from_slice(&bytes),
+                Body::Replay { mut factory, .. } => _ = factory().unwrap().read_to_end(&mut got).unwrap(),
+                Body::Stream { mut reader, .. } => _ = reader.read_to_end(&mut got).unwrap(),
+            }
+            got
+        };
+        let mut full = Body::full("abc");
+        let mut replay = Body::replay(None, || Ok(&b"abc"[..]));
+        for body in [&mut full, &mut replay] {
+            for _ in 0..2 {
+                let length = body.length();
+                assert_eq!(body.reborrow().length(), length);
+                assert_eq!(read(body.reborrow()), b"abc");
+            }
+        }
+        let mut stream = Body::stream(Some(3), &b"abc"[..]);
+        assert_eq!(
+            (read(stream.reborrow()), read(stream.reborrow())),
+            (b"abc".to_vec(), vec![])
+        );
+        assert_eq!(Body::Empty.reborrow().length(), Some(0));
     }
 
     #[test]
