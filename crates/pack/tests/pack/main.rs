@@ -1,6 +1,7 @@
 //! Packs against real repositories, with git as referee.
 
 mod concurrent;
+mod damage;
 mod deltas;
 mod histories;
 mod packs;

@@ -116,6 +116,22 @@ impl Repo {
         command
     }
 
+    /// A repository that sees the objects of `original`, and keeps its own in `directory`.
+    pub(crate) fn copy(original: &Repo, directory: &Path) -> Repo {
+        let repo = Repo {
+            home: original.home.clone(),
+            path: directory.to_owned(),
+        };
+        repo.git(&["init", "-q"]);
+        let alternates = directory.join(".git/objects/info/alternates");
+        std::fs::write(
+            alternates,
+            format!("{}\n", original.path.join(".git/objects").display()),
+        )
+        .unwrap();
+        repo
+    }
+
     pub(crate) fn git_with(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
         run(self.command(&self.path).args(arguments), input)
     }
