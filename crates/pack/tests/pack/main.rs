@@ -5,4 +5,5 @@ mod damage;
 mod deltas;
 mod histories;
 mod packs;
+mod stores;
 mod support;

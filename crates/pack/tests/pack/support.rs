@@ -45,7 +45,13 @@ impl Lab {
     /// A repository that `git clone` makes, with `arguments`.
     pub(crate) fn clone(&self, from: &Repo, name: &str, arguments: &[&str]) -> Repo {
         let path = self.path(name);
-        let url = format!("file://{}", from.path.display());
+        // By its URL it is a remote, with which nothing can be shared.
+        let place = from.path.display();
+        let url = if arguments.contains(&"--shared") {
+            place.to_string()
+        } else {
+            format!("file://{place}")
+        };
         run(
             from.command(self.directory.path())
                 .args(["clone", "-q"])
