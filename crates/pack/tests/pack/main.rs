@@ -4,6 +4,7 @@ mod concurrent;
 mod damage;
 mod deltas;
 mod histories;
+mod large;
 mod packs;
 mod stores;
 mod support;

@@ -138,6 +138,12 @@ impl Repo {
         repo
     }
 
+    pub(crate) fn git_command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(&self.path);
+        command.args(arguments);
+        command
+    }
+
     pub(crate) fn git_with(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
         run(self.command(&self.path).args(arguments), input)
     }
