@@ -507,3 +507,36 @@ fn progress_ends_in_gits_total() {
     let objects = |line: &str| line.split(' ').nth(1).map(str::to_owned);
     assert_eq!(objects(&ours), objects(&theirs));
 }
+
+#[test]
+fn partial_and_shallow_clones_push_without_what_they_lack() {
+    let pair = Pair::new();
+    let (world, remote) = (&pair.world, pair.remote("ours"));
+    let url = world.server.url("ours.git");
+    world.git.git(&remote, ["config", "uploadpack.allowFilter", "true"]);
+    for (name, how) in [
+        ("blobless", "--filter=blob:none"),
+        ("treeless", "--filter=tree:0"),
+        ("shallow", "--depth=1"),
+    ] {
+        let clone = world.path(name);
+        world
+            .git
+            .git(world.directory.path(), ["clone", "-q", how, "-b", "main", &url, name]);
+        std::fs::write(clone.join("new.txt"), format!("{name}\n")).unwrap();
+        world.git.git(&clone, ["add", "new.txt"]);
+        world.git.git(&clone, ["commit", "-q", "-m", "on top"]);
+        let here = |world: &World| world.git.text(&clone, ["count-objects", "-v"]);
+        let before = here(world);
+        world
+            .rgit(&clone, ["push", "-q", "origin", &format!("HEAD:{name}")])
+            .exits(0);
+        assert_eq!(here(world), before, "{name}: nothing was fetched for it");
+        world.git.git(&remote, ["fsck", "--strict"]);
+        let tips = [
+            world.git.text(&clone, ["rev-parse", "HEAD"]),
+            world.git.text(&remote, ["rev-parse", name]),
+        ];
+        assert_eq!(tips[0], tips[1]);
+    }
+}

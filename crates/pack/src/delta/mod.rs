@@ -7,6 +7,8 @@
 mod apply;
 mod encode;
 mod index;
+#[cfg(test)]
+mod referees;
 
 pub(crate) use encode::Encoder;
 pub(crate) use index::DeltaIndex;

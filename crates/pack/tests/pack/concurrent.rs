@@ -235,3 +235,39 @@ fn a_base_that_was_used_before_must_still_be_there() {
     assert!(read(&second) == without);
     assert!(read(&first) == pack);
 }
+
+#[test]
+fn a_store_that_is_open_sees_what_repacking_under_a_multi_pack_index_did() {
+    let lab = Lab::new();
+    let (repo, _) = held_back(&lab);
+    let older = repo.ids(&["main~1"]);
+    let expected = repo.referee(&older, &[]);
+    let rounds: [&[&str]; 5] = [
+        &["repack", "-q", "-adf", "--write-midx", "--write-bitmap-index"],
+        &[
+            "repack",
+            "-q",
+            "-adF",
+            "--write-midx",
+            "--no-write-bitmap-index",
+            "--depth=1",
+        ],
+        &["repack", "-q", "-adF", "--window=3"],
+        &["repack", "-q", "-d", "--geometric=2", "--write-midx"],
+        &["gc", "-q", "--prune=now"],
+    ];
+    repo.git(&["repack", "-q", "-adf", "--write-midx"]);
+    let odb = repo.open().objects.clone().into_inner();
+    let go = std::sync::atomic::AtomicBool::new(false);
+    for (number, round) in rounds.into_iter().enumerate() {
+        let counted = Default::default();
+        let set = rgit_pack::ObjectSet::find(&odb, &older, &[], &[], &counted, &go).unwrap();
+        let options = Options::default().memory(100_000).threads(Some(2));
+        let source = PackSource::new(odb.clone(), std::sync::Arc::new(set), options, Default::default()).unwrap();
+        let (reader, beginning) = begun(&source);
+        repo.git(round);
+        let pack = rest(reader, beginning).unwrap();
+        assert_eq!(lab.init(&format!("remote{number}"), "sha1").contents(&pack), expected);
+        assert!(read(&source) == pack, "{number}");
+    }
+}

@@ -399,6 +399,7 @@ fn duplicates_in_several_packs_and_alternates_are_sent_once() {
     assert_eq!(repo.packs().len(), 2);
     check_full(&lab, &repo, "sha1", Options::default(), "from-two");
     let borrower = lab.clone(&repo, "borrower", &["--shared"]);
+    assert!(borrower.packs().is_empty());
     borrower.write("own", "own\n");
     borrower.commit("own");
     let statistics = check_full(&lab, &borrower, "sha1", Options::default(), "from-borrower");

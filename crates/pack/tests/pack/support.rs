@@ -45,7 +45,13 @@ impl Lab {
     /// A repository that `git clone` makes, with `arguments`.
     pub(crate) fn clone(&self, from: &Repo, name: &str, arguments: &[&str]) -> Repo {
         let path = self.path(name);
-        let url = format!("file://{}", from.path.display());
+        // By its URL it is a remote, with which nothing can be shared.
+        let place = from.path.display();
+        let url = if arguments.contains(&"--shared") {
+            place.to_string()
+        } else {
+            format!("file://{place}")
+        };
         run(
             from.command(self.directory.path())
                 .args(["clone", "-q"])
@@ -113,6 +119,28 @@ impl Repo {
                 ("GIT_AUTHOR_DATE", "1700000000 +0000"),
                 ("GIT_COMMITTER_DATE", "1700000000 +0000"),
             ]);
+        command
+    }
+
+    /// A repository that sees the objects of `original`, and keeps its own in `directory`.
+    pub(crate) fn copy(original: &Repo, directory: &Path) -> Repo {
+        let repo = Repo {
+            home: original.home.clone(),
+            path: directory.to_owned(),
+        };
+        repo.git(&["init", "-q"]);
+        let alternates = directory.join(".git/objects/info/alternates");
+        std::fs::write(
+            alternates,
+            format!("{}\n", original.path.join(".git/objects").display()),
+        )
+        .unwrap();
+        repo
+    }
+
+    pub(crate) fn git_command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(&self.path);
+        command.args(arguments);
         command
     }
 
