@@ -27,6 +27,8 @@ pub use names::{flag, kind, setting};
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// How long a read waits before the script is called failed.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a closed connection goes on taking what the client still sends.
+const LINGER: Duration = Duration::from_secs(2);
 
 /// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +69,7 @@ pub struct Peer {
     wire: Wire,
     /// Answer PINGs and acknowledge SETTINGS while reading.
     pub polite: bool,
+    resets: bool,
     shared: Arc<Shared>,
     number: usize,
 }
@@ -252,9 +255,11 @@ impl Peer {
     }
 
     /// Close with a reset, whatever is still under way.
-    pub fn reset(self) {
-        let linger = socket2::SockRef::from(self.socket()).set_linger(Some(Duration::ZERO));
-        drop(linger);
+    pub fn reset(mut self) {
+        self.resets = true;
+        socket2::SockRef::from(self.socket())
+            .set_linger(Some(Duration::ZERO))
+            .ok();
     }
 
     fn socket(&self) -> &TcpStream {
@@ -277,6 +282,11 @@ impl Drop for Peer {
         if let Wire::Tls(stream) = &mut self.wire {
             stream.conn.send_close_notify();
             stream.flush().ok();
+        }
+        if !self.resets && self.socket().shutdown(Shutdown::Write).is_ok() {
+            // A socket that is closed over unread bytes sends a reset, which destroys what the client has not read yet.
+            self.socket().set_read_timeout(Some(LINGER)).ok();
+            while matches!((&mut self.socket()).read(&mut [0; 4096]), Ok(1..)) {}
         }
         // The kernel closes a socket with its last descriptor: the one kept for waking must go, too.
         lock(&self.shared.sockets).remove(&self.number);
@@ -393,6 +403,7 @@ fn accept(
     Ok(Peer {
         wire,
         polite: true,
+        resets: false,
         shared: shared.clone(),
         number,
     })

@@ -9,6 +9,7 @@
 //! | [`history`] | repositories to move: small, odd, long, wide, incompressible |
 //! | [`scripted`] | servers whose connections follow a script of reads, writes and misdeeds |
 //! | [`frames`] | HTTP/2 peers that send and receive frame by frame |
+//! | [`bulk`] | an HTTP/2 server for benches: drops uploads, makes downloads |
 //! | [`relay`] | [`Relay`](relay::Relay): a link with a round trip, a rate and faults |
 //! | [`meter`] | wall time, CPU and anonymous memory of a child process |
 //!
@@ -20,6 +21,7 @@
 
 mod backend;
 mod body;
+pub mod bulk;
 pub mod certificate;
 mod connection;
 pub mod frames;

@@ -297,8 +297,11 @@ impl Exchange<'_> {
             match exchange.listen(cx) {
                 Poll::Ready(Err(err)) => Poll::Ready(Some(err)),
                 Poll::Ready(Ok(())) if finished || exchange.is_refused() || !exchange.through => Poll::Ready(None),
-                // A stream that was reset finishes no more.
-                Poll::Ready(Ok(())) if exchange.sending.poll_reset(cx).is_ready() => Poll::Ready(None),
+                // A stream that was reset finishes no more, nor does one whose connection has ended, which h2 doesn't tell of a stream
+                // that was closed before.
+                Poll::Ready(Ok(())) if exchange.sending.poll_reset(cx).is_ready() || exchange.link.has_ended() => {
+                    Poll::Ready(None)
+                }
                 _ => Poll::Pending,
             }
         });
