@@ -65,6 +65,11 @@ impl<'a> Input<'a> {
         self.offset
     }
 
+    /// How many of these are in the file.
+    pub(super) fn stored(&self) -> u64 {
+        self.offset - (self.start - self.behind) as u64
+    }
+
     /// Whether the next byte is here already.
     pub(super) fn is_ready(&self) -> bool {
         self.start < self.end

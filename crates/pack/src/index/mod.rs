@@ -20,6 +20,7 @@ mod entry;
 mod error;
 mod input;
 mod place;
+mod read_back;
 mod receive;
 mod remaining;
 mod resolve;

@@ -12,6 +12,7 @@ use super::{
     entry::{Entry, Header, Status, header},
     input::Input,
     place::Writer,
+    read_back::PackFile,
     resolve::{Content, EXTERNAL, Job, Resolver, State, UNKNOWN},
 };
 
@@ -39,6 +40,7 @@ pub(super) struct Received {
 
 /// An entry of which nobody was told yet.
 struct Fresh {
+    offset: u64,
     status: Status,
     base: u32,
     id: ObjectId,
@@ -66,6 +68,7 @@ pub(super) fn receive<F: Find + Clone + Send>(
     progress: &mut dyn DynNestedProgress,
     interrupt: &AtomicBool,
 ) -> Result<Option<Received>, Error> {
+    let path = &to.path.clone();
     let mut reading = Reading {
         input: Input::new(pack, to, hash, interrupt),
         hash,
@@ -93,8 +96,10 @@ pub(super) fn receive<F: Find + Clone + Send>(
             let started = std::thread::Builder::new()
                 .name("pack-index".into())
                 .spawn_scoped(scope, move || {
+                    // Without it, what must be read back is put off.
+                    let mut file = PackFile::open(path, hash).ok();
                     for jobs in receive {
-                        resolver.work(jobs, &bases);
+                        resolver.work(jobs, &bases, &mut file);
                     }
                 });
             // With fewer hands the work is the same: the reading thread lends one.
@@ -102,8 +107,9 @@ pub(super) fn receive<F: Find + Clone + Send>(
                 break;
             }
         }
+        let mut file = PackFile::open(path, hash).ok();
         let read = reading.entries(announced, |reading| {
-            reading.hand_out(&resolver, (workers > 0).then_some(&send), &bases);
+            reading.hand_out(&resolver, (workers > 0).then_some(&send), &bases, &mut file);
             bytes.set(reading.input.offset() as usize);
             objects.set(reading.entries.len());
             !resolver.has_failed()
@@ -114,7 +120,7 @@ pub(super) fn receive<F: Find + Clone + Send>(
         match trailer {
             Ok(trailer) => {
                 for jobs in receive {
-                    resolver.work(jobs, &bases);
+                    resolver.work(jobs, &bases, &mut file);
                 }
                 Some((end, trailer))
             }
@@ -210,6 +216,7 @@ impl Reading<'_> {
         let (header, size) = header(hash, || self.byte(announced), |what| Error::corrupt(offset, what))?;
         let number = self.entries.len() as u32;
         let mut fresh = Fresh {
+            offset,
             status: Status::Pending,
             base: UNKNOWN,
             id: ObjectId::null(hash),
@@ -288,11 +295,18 @@ impl Reading<'_> {
     }
 
     /// Give what was read to a worker, or do it here where all are busy.
-    fn hand_out(&mut self, resolver: &Resolver, workers: Option<&Sender<Vec<Job>>>, bases: &impl Find) {
+    fn hand_out(
+        &mut self,
+        resolver: &Resolver,
+        workers: Option<&Sender<Vec<Job>>>,
+        bases: &impl Find,
+        file: &mut Option<PackFile<'_>>,
+    ) {
         if !self.fresh.is_empty() {
             let mut state = resolver.lock();
+            state.stored = self.input.stored();
             for fresh in self.fresh.drain(..) {
-                state.push(fresh.status, fresh.base, fresh.id);
+                state.push(fresh.offset, fresh.status, fresh.base, fresh.id);
             }
         }
         self.bytes = 0;
@@ -308,7 +322,7 @@ impl Reading<'_> {
             },
         };
         if let Some(jobs) = left {
-            resolver.work(jobs, bases);
+            resolver.work(jobs, bases, file);
         }
     }
 }

@@ -5,8 +5,6 @@
 //! deltas there are, whatever shape a pack gives its chains.
 
 use std::{
-    fs::File,
-    io::{Read, Seek, SeekFrom},
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
@@ -17,18 +15,14 @@ use std::{
 use gix_hash::ObjectId;
 use gix_object::{Find, Kind};
 use hashbrown::HashMap;
-use sirocco::inflate::{Decoder, Error as Inflate};
 
 use super::{
     Error, delta,
-    entry::{Entry, Header, LONGEST_HEADER, Status, header},
-    input::damaged,
+    entry::{Header, Status},
+    read_back::PackFile,
     receive::Received,
     resolve::{EXTERNAL, State, UNKNOWN, find, name},
 };
-
-/// Read at a time.
-const BUFFER: usize = 64 * 1024;
 
 /// Resolve what is left of `received`, whose bytes are in the file at `pack`, and hand all names over to its entries.
 pub(super) fn resolve<F: Find + Clone + Send>(
@@ -236,7 +230,7 @@ impl<'a, F: Find> Walker<'a, F> {
     fn new(received: &'a Received, pack: &'a Path, bases: F) -> Result<Self, Error> {
         Ok(Walker {
             received,
-            file: PackFile::open(pack, received.hash, &received.entries, received.end)?,
+            file: PackFile::open(pack, received.hash)?,
             bases,
             named: Vec::new(),
         })
@@ -256,8 +250,8 @@ impl<'a, F: Find> Walker<'a, F> {
             if stop() {
                 return Err(Error::Interrupted);
             }
-            let offset = self.file.offset(entry);
-            let instructions = self.file.read(entry)?.1;
+            let offset = self.offset(entry);
+            let instructions = self.read(entry)?.1;
             let made = delta::apply(&base, &instructions).map_err(|what| Error::corrupt(offset, what))?;
             drop((base, instructions));
             if self.received.state.status.get(entry as usize) == Some(&Status::Deferred) {
@@ -267,6 +261,19 @@ impl<'a, F: Find> Walker<'a, F> {
             push(&mut stack, entry, made);
         }
         Ok(())
+    }
+
+    fn offset(&self, entry: u32) -> u64 {
+        let entries = &self.received.entries;
+        entries
+            .get(entry as usize)
+            .map_or(self.received.end, |entry| entry.offset)
+    }
+
+    fn read(&mut self, entry: u32) -> Result<(Header, Vec<u8>), Error> {
+        let (offset, end) = (self.offset(entry), self.offset(entry + 1));
+        let read = self.file.read(offset, end, delta::LIMIT)?;
+        read.ok_or_else(|| Error::corrupt(offset, "it has more than 4 GiB, and deltas build on it"))
     }
 
     fn root(&mut self, root: u32) -> Result<(Kind, Vec<u8>), Error> {
@@ -279,109 +286,10 @@ impl<'a, F: Find> Walker<'a, F> {
                 source: "it was here a moment ago".into(),
             });
         }
-        let offset = self.file.offset(root);
-        match self.file.read(root)? {
+        let offset = self.offset(root);
+        match self.read(root)? {
             (Header::Whole(kind), data) => Ok((kind, data)),
             _ => Err(Error::corrupt(offset, "it was whole when it came")),
         }
-    }
-}
-
-/// Entries read back.
-struct PackFile<'a> {
-    file: File,
-    path: &'a Path,
-    hash: gix_hash::Kind,
-    entries: &'a [Entry],
-    end: u64,
-    decoder: Box<Decoder>,
-    buffer: Vec<u8>,
-}
-
-impl<'a> PackFile<'a> {
-    fn open(path: &'a Path, hash: gix_hash::Kind, entries: &'a [Entry], end: u64) -> Result<Self, Error> {
-        Ok(PackFile {
-            file: File::open(path).map_err(|source| Error::File {
-                doing: "open it",
-                path: path.to_owned(),
-                source,
-            })?,
-            path,
-            hash,
-            entries,
-            end,
-            decoder: Box::new(Decoder::new(sirocco::Format::Zlib)),
-            buffer: Vec::new(),
-        })
-    }
-
-    fn offset(&self, entry: u32) -> u64 {
-        self.entries.get(entry as usize).map_or(self.end, |entry| entry.offset)
-    }
-
-    /// An entry's header, and its inflated bytes.
-    fn read(&mut self, entry: u32) -> Result<(Header, Vec<u8>), Error> {
-        let offset = self.offset(entry);
-        let end = self.offset(entry + 1);
-        self.read_at(offset, (end - offset).min(BUFFER as u64) as usize)?;
-        let mut bytes = self.buffer.iter();
-        let mut length = 0;
-        let (header, size) = header(
-            self.hash,
-            || {
-                length += 1;
-                bytes
-                    .next()
-                    .copied()
-                    .ok_or_else(|| Error::corrupt(offset, "it ends early"))
-            },
-            |what| Error::corrupt(offset, what),
-        )?;
-        debug_assert!(length <= LONGEST_HEADER);
-        // This many bytes were there when it came, so that it is no empty promise.
-        if size > delta::LIMIT {
-            return Err(Error::TooLarge { offset, bytes: size });
-        }
-        let mut out = Vec::new();
-        out.try_reserve_exact(size as usize + 1)
-            .map_err(|_| Error::TooLarge { offset, bytes: size })?;
-        out.resize(size as usize + 1, 0);
-        self.decoder.reset();
-        let mut at = offset + self.buffer.len() as u64;
-        let mut start = length;
-        let mut filled = 0;
-        loop {
-            let last = at == end;
-            match self.decoder.decompress(&self.buffer[start..], &mut out, last) {
-                Ok(progress) => {
-                    filled += progress.output.len();
-                    if progress.done {
-                        break;
-                    }
-                }
-                Err(Inflate::BufferFull) => return Err(Error::corrupt(offset, "it is larger than it says")),
-                Err(err) => return Err(damaged(err, offset)),
-            }
-            if last || filled > size as usize {
-                return Err(Error::corrupt(offset, "it is larger than it says"));
-            }
-            self.read_at(at, (end - at).min(BUFFER as u64) as usize)?;
-            at += self.buffer.len() as u64;
-            start = 0;
-        }
-        out.truncate(filled.min(size as usize));
-        Ok((header, out))
-    }
-
-    fn read_at(&mut self, offset: u64, length: usize) -> Result<(), Error> {
-        self.buffer.resize(length, 0);
-        self.file
-            .seek(SeekFrom::Start(offset))
-            .and_then(|_| self.file.read_exact(&mut self.buffer))
-            .map_err(|source| Error::File {
-                doing: "read back the pack",
-                path: self.path.to_owned(),
-                source,
-            })
     }
 }

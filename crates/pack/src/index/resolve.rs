@@ -14,8 +14,12 @@ use gix_object::{Find, Kind};
 use hashbrown::HashMap;
 use prodash::progress::StepShared;
 
-use super::{Error, Limits, cache::Cache, delta, entry::Status};
+use super::{Error, Limits, cache::Cache, delta, entry::Status, read_back::PackFile};
 
+/// Bases are read back through so many deltas; git makes chains of 50.
+const LINKS: usize = 64;
+/// So many bytes are inflated again beyond as many as came: a pack must not be able to make that its business.
+const READ_BACK: u64 = 64 << 20;
 /// Objects from the object database count from here on; a pack has fewer.
 pub(super) const EXTERNAL: u32 = 1 << 31;
 /// No base, or none that is known.
@@ -50,6 +54,9 @@ pub(super) struct External {
 /// What is known of all entries so far.
 pub(super) struct State {
     pub(super) ids: Vec<ObjectId>,
+    offsets: Vec<u64>,
+    /// How much of the pack is in its file.
+    pub(super) stored: u64,
     pub(super) status: Vec<Status>,
     /// The entry that each builds on.
     pub(super) base: Vec<u32>,
@@ -58,6 +65,11 @@ pub(super) struct State {
     waiting: HashMap<u32, Vec<(u32, Vec<u8>)>>,
     waiting_bytes: usize,
     waiting_limit: usize,
+    large: u64,
+    /// Bytes inflated as they came,
+    inflated: u64,
+    /// and again.
+    read_back: u64,
     /// Deltas by the name they wait for, without bytes.
     pub(super) wanted: Vec<(ObjectId, u32)>,
     /// Deltas by the name they wait for.
@@ -76,6 +88,25 @@ pub(super) struct Resolver {
     resolved: StepShared,
 }
 
+/// Where a delta's base is.
+enum Found {
+    Here(Next),
+    /// In the file: entries from the one whose base is whole, or at hand, to the base itself.
+    Back(Chain, Vec<u8>),
+    /// Not yet anywhere. The delta waits, or is put off.
+    Later,
+}
+
+/// How to make an object again.
+struct Chain {
+    base: u32,
+    kind: Kind,
+    /// What the first of `links` builds on, if it isn't whole.
+    start: Option<Arc<Vec<u8>>>,
+    /// From where to where each is, the last first.
+    links: Vec<(u64, u64)>,
+}
+
 /// What is to be done next: a delta that can be applied, or an object that can be named.
 enum Next {
     Name(Kind, Vec<u8>),
@@ -87,12 +118,17 @@ impl Resolver {
         Resolver {
             state: Mutex::new(State {
                 ids: Vec::new(),
+                offsets: Vec::new(),
+                stored: 0,
+                read_back: 0,
+                inflated: 0,
                 status: Vec::new(),
                 base: Vec::new(),
                 cache: Cache::new(limits.cache),
                 waiting: HashMap::new(),
                 waiting_bytes: 0,
                 waiting_limit: limits.waiting,
+                large: limits.large,
                 wanted: Vec::new(),
                 waiting_named: HashMap::new(),
                 named: None,
@@ -143,36 +179,42 @@ impl Resolver {
     }
 
     /// Do these, and what waits for them.
-    pub(super) fn work(&self, jobs: Vec<Job>, bases: &impl Find) {
+    pub(super) fn work(&self, jobs: Vec<Job>, bases: &impl Find, file: &mut Option<PackFile<'_>>) {
+        self.lock().inflated += jobs.iter().map(|job| job.data.len() as u64).sum::<u64>();
         for job in jobs {
             if self.has_failed() {
                 return;
             }
-            if let Err(err) = self.job(job, bases) {
+            if let Err(err) = self.job(job, bases, file) {
                 self.fail(err);
             }
         }
     }
 
-    fn job(&self, job: Job, bases: &impl Find) -> Result<(), Error> {
+    fn job(&self, job: Job, bases: &impl Find, file: &mut Option<PackFile<'_>>) -> Result<(), Error> {
         let Job {
             entry,
             offset,
             content,
             data,
         } = job;
-        let next = match content {
-            Content::Whole(kind) => Some(Next::Name(kind, data)),
+        let found = match content {
+            Content::Whole(kind) => Found::Here(Next::Name(kind, data)),
             Content::On(base) => self.lock().at_hand(entry, base, data),
             Content::OnNamed(id) => self.on_named(entry, id, data, bases)?,
             Content::Wants(id) => {
                 self.lock().wanted.push((id, entry));
-                None
+                Found::Later
             }
             Content::Known(id) => {
                 self.lock().came(entry, id);
-                None
+                Found::Later
             }
+        };
+        let next = match found {
+            Found::Here(next) => Some(next),
+            Found::Back(chain, data) => self.read_back(entry, chain, data, file)?,
+            Found::Later => None,
         };
         let mut stack: Vec<(u32, Next)> = next.map(|next| (entry, next)).into_iter().collect();
         while let Some((entry, next)) = stack.pop() {
@@ -197,7 +239,7 @@ impl Resolver {
     }
 
     /// A delta on an object by name: in the pack, here, or later in the pack.
-    fn on_named(&self, entry: u32, id: ObjectId, data: Vec<u8>, bases: &impl Find) -> Result<Option<Next>, Error> {
+    fn on_named(&self, entry: u32, id: ObjectId, data: Vec<u8>, bases: &impl Find) -> Result<Found, Error> {
         {
             let mut state = self.lock();
             let known = state.by_name().get(&id).copied();
@@ -220,7 +262,7 @@ impl Resolver {
                 let base = Arc::new(base);
                 state.cache.insert(number, kind, Arc::clone(&base));
                 state.set_base(entry, number);
-                Ok(Some(Next::Apply(kind, base, data)))
+                Ok(Found::Here(Next::Apply(kind, base, data)))
             }
             None => {
                 if state.waiting_bytes + data.len() <= state.waiting_limit {
@@ -229,14 +271,48 @@ impl Resolver {
                 } else {
                     state.wanted.push((id, entry));
                 }
-                Ok(None)
+                Ok(Found::Later)
             }
         }
+    }
+
+    /// Make the base of `entry` again. It is put off if that is too large to be held.
+    fn read_back(
+        &self,
+        entry: u32,
+        chain: Chain,
+        data: Vec<u8>,
+        file: &mut Option<PackFile<'_>>,
+    ) -> Result<Option<Next>, Error> {
+        let large = self.lock().large;
+        let mut made = chain.start;
+        let mut bytes = 0;
+        for (start, end) in chain.links.iter().rev() {
+            let read = match file {
+                Some(file) => file.read(*start, *end, large)?,
+                None => None,
+            };
+            let Some((_, read)) = read else {
+                self.lock().defer(entry);
+                return Ok(None);
+            };
+            bytes += read.len() as u64;
+            made = Some(Arc::new(match made {
+                None => read,
+                Some(base) => delta::apply(&base, &read).map_err(|what| Error::corrupt(*start, what))?,
+            }));
+        }
+        let base = made.unwrap_or_default();
+        let mut state = self.lock();
+        state.read_back += bytes + base.len() as u64;
+        state.cache.insert(chain.base, chain.kind, Arc::clone(&base));
+        Ok(Some(Next::Apply(chain.kind, base, data)))
     }
 }
 
 impl State {
-    pub(super) fn push(&mut self, status: Status, base: u32, id: ObjectId) {
+    pub(super) fn push(&mut self, offset: u64, status: Status, base: u32, id: ObjectId) {
+        self.offsets.push(offset);
         self.status.push(status);
         self.base.push(base);
         self.ids.push(id);
@@ -275,10 +351,13 @@ impl State {
         number
     }
 
-    /// Apply `data` to `base` if that is at hand. If not, wait for it, or put it off.
-    fn at_hand(&mut self, entry: u32, base: u32, data: Vec<u8>) -> Option<Next> {
+    /// Apply `data` to `base` if that is at hand. If not, wait for it, read it back, or put it off.
+    fn at_hand(&mut self, entry: u32, base: u32, data: Vec<u8>) -> Found {
         if let Some((kind, base)) = self.cache.find(base) {
-            return Some(Next::Apply(kind, base, data));
+            return Found::Here(Next::Apply(kind, base, data));
+        }
+        if let Some(chain) = self.chain(base) {
+            return Found::Back(chain, data);
         }
         let pending = self.status.get(base as usize) == Some(&Status::Pending);
         if pending && self.waiting_bytes + data.len() <= self.waiting_limit {
@@ -287,7 +366,38 @@ impl State {
         } else {
             self.defer(entry);
         }
-        None
+        Found::Later
+    }
+
+    /// How to make `base` again, if it has a name and its chain is short, all in the file, and the effort in proportion.
+    fn chain(&mut self, base: u32) -> Option<Chain> {
+        let Status::Named(kind) = *self.status.get(base as usize)? else {
+            return None;
+        };
+        if self.read_back > self.inflated + READ_BACK {
+            return None;
+        }
+        let (mut at, mut links) = (base, Vec::new());
+        let start = loop {
+            let (start, end) = (*self.offsets.get(at as usize)?, *self.offsets.get(at as usize + 1)?);
+            if end > self.stored || links.len() == LINKS {
+                return None;
+            }
+            links.push((start, end));
+            at = *self.base.get(at as usize)?;
+            if at == UNKNOWN {
+                break None;
+            }
+            if let Some((_, data)) = self.cache.find(at) {
+                break Some(data);
+            }
+        };
+        Some(Chain {
+            base,
+            kind,
+            start,
+            links,
+        })
     }
 
     /// Put off `entry` and all that wait for it.
