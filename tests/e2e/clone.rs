@@ -244,12 +244,14 @@ fn file_modes() {
     let source = world.path("source");
     history::add_commit(&world.git, &source, "more");
     world.git.git(&source, ["push", "-q", &url, "HEAD:refs/heads/more"]);
-    world.rgit(&world.path("ours"), ["fetch", "-q"]).exits(0);
+    world
+        .rgit(&world.path("ours"), ["-c", "fetch.unpackLimit=1", "fetch", "-q"])
+        .exits(0);
     let mut packs = 0;
     for entry in std::fs::read_dir(world.path("ours/.git/objects/pack")).unwrap() {
         let path = entry.unwrap().path();
         assert_eq!(mode(&path), readable, "{}", path.display());
         packs += 1;
     }
-    assert_eq!(packs, 4, "two packs and their indices");
+    assert_eq!(packs, 6, "two packs and their indices");
 }

@@ -4,6 +4,7 @@
 // A test that takes another way says so.
 #![allow(clippy::print_stderr)]
 
+mod arrival;
 mod authentication;
 mod clone;
 mod delta_attribute;

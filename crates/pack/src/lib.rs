@@ -30,6 +30,7 @@
 
 mod delta;
 mod error;
+pub mod index;
 mod links;
 mod objects;
 mod stream;

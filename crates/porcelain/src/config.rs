@@ -4,6 +4,7 @@
 //! caller hands [`HttpConfig::session_options`] to the session and `ssl_*` to the transport. The environment comes in as a
 //! closure, so that nothing here depends on the process it runs in.
 
+mod fsync;
 mod protocol;
 mod proxy;
 mod url_match;
@@ -14,7 +15,7 @@ use bstr::{BStr, BString, ByteSlice};
 use gix::config::section::is_trusted;
 
 use self::url_match::{NormalUrl, Rank};
-pub use self::{protocol::is_allowed, proxy::Proxy};
+pub use self::{fsync::Fsync, protocol::is_allowed, proxy::Proxy};
 
 /// Git never makes its buffer smaller than one pkt-line can be (gitprotocol-common: 65520 bytes).
 const SMALLEST_POST_BUFFER: u64 = 65520;

@@ -1,6 +1,6 @@
 //! Cloning over any transport: `git clone`.
 //!
-//! gix's own clone insists on connecting by one of its built-in HTTP clients, so the steps around its fetch are taken here: a place
+//! gix's own clone insists on connecting by one of its built-in HTTP clients, so the steps around the fetch are taken here: a place
 //! for the repository (`place`), its object format (known from the discovery, before anything is created), the remote's
 //! configuration, the first fetch straight into packed refs, `HEAD` (`head`) and the working tree (`checkout`). Whatever goes
 //! wrong before the working tree's turn, the destination is left as it was found.
@@ -12,11 +12,7 @@ mod place;
 use std::{io::Read, path::Path, sync::atomic::AtomicBool};
 
 use bstr::{BStr, BString, ByteSlice};
-use gix::{
-    progress::NestedProgress,
-    protocol::handshake::Ref,
-    remote::fetch::{Status, Tags},
-};
+use gix::{progress::NestedProgress, protocol::handshake::Ref, remote::fetch::Tags};
 use rgit_smart_http::Session;
 
 pub use place::directory_for;
@@ -24,7 +20,7 @@ pub use place::directory_for;
 use crate::{
     Error,
     bridge::{Bridge, RemoteMessages},
-    fetch::{Depth, PackStatistics},
+    fetch::{Depth, First, PackStatistics},
 };
 
 /// An advertisement longer than this is not read: 2^28 bytes hold some millions of refs.
@@ -160,79 +156,23 @@ where
     repo.committer_or_set_generic_fallback()
         .map_err(|source| Error::git("reading who commits", source))?;
 
-    let mut receiving = repo.clone();
-    // As git: the first refs come without a reflog.
-    receiving.refs.write_reflog = gix::refs::store::WriteReflog::Disable;
-    let mut remote = receiving
-        .find_remote(origin.as_bstr())
-        .map_err(|source| Error::git("reading the new remote", source))?;
-    remote
-        .replace_refspecs(specs.iter().map(|spec| spec.as_bstr()), gix::remote::Direction::Fetch)
-        .map_err(|source| Error::git("reading the refspecs", source))?;
-    let remote = remote.with_fetch_tags(match (options.no_tags || options.mirror, single) {
+    // The session's URL is without the password that the given one may hold.
+    let reflog = BString::from(format!("clone: from {shown}"));
+    let tags = match (options.no_tags || options.mirror, single) {
         (true, _) => Tags::None,
         (false, true) => Tags::Included,
         (false, false) => Tags::All,
-    });
-
-    // The session's URL is without the password that the given one may hold.
-    let reflog = BString::from(format!("clone: from {shown}"));
+    };
     // HEAD is asked for so that a detached one comes along; its ref is written by `head`.
-    let extra = if single {
-        Vec::new()
-    } else {
-        vec![fetch_spec("HEAD".into())?]
-    };
-    let prepared = remote
-        .to_connection_with_transport(bridge)
-        .prepare_fetch(
-            &mut progress,
-            gix::remote::ref_map::Options {
-                prefix_from_spec_as_filter_on_remote: crate::fetch::can_filter(
-                    remote.refspecs(gix::remote::Direction::Fetch),
-                ),
-                extra_refspecs: extra,
-                ..Default::default()
-            },
-        )
-        .map_err(blame("listing the remote's refs"))?;
-    let refs = if single {
-        listing.refs
-    } else {
-        prepared.ref_map().remote_refs.clone()
-    };
+    let first = First::list(&repo, &mut bridge, &specs, tags, !single, &mut progress)?;
+    let refs = first.refs.clone();
     let target = head::choose(&repo, &refs, options.branch.as_ref(), origin.as_bstr())?;
 
     let mut pack = None;
     // Of a branch that isn't there yet there is nothing to fetch.
     let nothing = single && matches!(target, head::Target::Unborn { .. } | head::Target::Nothing);
     if !nothing && refs.iter().any(|listed| !matches!(listed, Ref::Unborn { .. })) {
-        let mut received = prepared
-            .with_write_packed_refs_only(true)
-            .with_reflog_message(gix::remote::fetch::RefLogMessage::Override {
-                message: reflog.clone(),
-            })
-            .with_shallow(options.depth.to_gix()?)
-            .receive(progress, interrupt)
-            .map_err(blame("receiving objects"))?;
-        if let Status::Change { write_pack_bundle, .. } = &mut received.status {
-            pack = Some(PackStatistics::new(write_pack_bundle.index.num_objects));
-            if let Some(index) = &write_pack_bundle.index_path {
-                let tips: Vec<_> = received
-                    .ref_map
-                    .mappings
-                    .iter()
-                    // Tags that are merely followed may not have come.
-                    .filter(|mapping| !single || mapping.spec_index.implicit_index().is_none())
-                    .filter_map(|mapping| Some(mapping.remote.as_id()?.to_owned()))
-                    .collect();
-                crate::fetch::check_pack(&repo, index, &tips, interrupt)?;
-            }
-            crate::fetch::share(write_pack_bundle, &repo.git_dir().join("config"));
-            if let Some(keep) = write_pack_bundle.keep_path.take() {
-                std::fs::remove_file(&keep).map_err(|source| Error::Write { path: keep, source })?;
-            }
-        }
+        pack = first.receive(&options.depth, progress, interrupt)?;
     }
     // The handle that received knows the new pack; this one learns of it by itself on the first miss.
     let detached = head::set(&repo, &target, &refs, origin.as_bstr(), reflog.as_bstr())?;
@@ -324,10 +264,4 @@ fn save_remote(
         push("tagOpt", "--no-tags".into())?;
     }
     std::fs::write(&path, config.to_bstring()).map_err(|source| Error::Write { path, source })
-}
-
-fn fetch_spec(spec: &BStr) -> Result<gix::refspec::RefSpec, Error> {
-    gix::refspec::parse(spec, gix::refspec::parse::Operation::Fetch)
-        .map(|spec| spec.to_owned())
-        .map_err(|_| Error::Usage(format!("'{spec}' can't be fetched")))
 }

@@ -1,12 +1,14 @@
 //! Fetching into a gix repository over any transport: `git fetch`.
 //!
-//! Negotiation and pack indexing are gix's. This room decides what is asked for (`specs`, `wanted`), makes sure that what came is
+//! Negotiation is gix's, pack indexing `rgit-pack`'s. This room decides what is asked for (`specs`, `wanted`), makes sure that what came is
 //! whole (`receive`, `connected`), then prunes and moves refs by git's rules (`prune`, `update`), writes `FETCH_HEAD`, and
 //! reports each ref as git does. It never prints.
 
 mod connected;
 mod fetch_head;
+mod first;
 mod local;
+mod loosen;
 mod outcome;
 mod prune;
 mod receive;
@@ -30,9 +32,9 @@ use gix::{
 };
 use rgit_smart_http::Session;
 
+pub(crate) use first::First;
 use local::LocalRefs;
 pub use outcome::{FetchOutcome, FetchedRef, Flag, PackStatistics};
-pub(crate) use receive::share;
 use specs::Specs;
 
 use crate::{
@@ -183,6 +185,7 @@ where
         shallow: options.depth.to_gix()?,
         complete: local.ids(),
         kept: receive::Kept::default(),
+        unpack_limit: receive::unpack_limit(repo),
     };
     let mut pack = receiver.receive(&ids(&wanted), tags, &mut progress, interrupt)?;
     let mut more = Vec::new();
@@ -356,24 +359,4 @@ pub(crate) fn can_check_objects(config: &gix::config::Snapshot<'_>) -> Result<()
         }
     }
     Ok(())
-}
-
-/// Make sure that the one pack of a fresh clone, whose index is at `index`, has all that `tips` lead to.
-pub(crate) fn check_pack(
-    repo: &gix::Repository,
-    index: &std::path::Path,
-    tips: &[ObjectId],
-    interrupt: &AtomicBool,
-) -> Result<(), Error> {
-    connected::check_pack(repo, index, tips, interrupt).map_err(receive::incomplete)
-}
-
-/// Whether the server may leave out refs by the prefixes of these refspecs. gix asks by the prefixes of all refspecs together, so that
-/// one without a prefix would get nothing as soon as another has one; and for `refs/*` it asks for refs that begin with a star.
-pub(crate) fn can_filter(specs: &[gix::refspec::RefSpec]) -> bool {
-    specs.iter().all(|spec| {
-        let mut prefixes = Vec::new();
-        spec.to_ref().expand_prefixes(&mut prefixes);
-        !(prefixes.is_empty() || prefixes.iter().any(|prefix| prefix.contains(&b'*')))
-    })
 }

@@ -7,7 +7,7 @@
 use std::{
     collections::HashSet,
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -15,7 +15,6 @@ use gix::{
     ObjectId, error as gix_error,
     negotiate::{Graph, Negotiator},
     objs::Exists,
-    odb::{pack, pack::bundle::write::Outcome as Written},
     progress::NestedProgress,
     protocol::{
         Handshake,
@@ -24,10 +23,16 @@ use gix::{
     remote::fetch::{RefMap, Shallow, Tags},
 };
 
-use super::connected::{self, Gap};
+use rgit_pack::index::{self, Indexed};
+
+use super::{
+    connected::{self, Gap},
+    loosen,
+};
 use crate::{
     Error,
     bridge::{Bridge, Failure},
+    config::Fsync,
     fetch::PackStatistics,
 };
 
@@ -42,6 +47,8 @@ pub(super) struct Receiver<'a> {
     pub(super) complete: Vec<ObjectId>,
     /// `.keep` files of what arrived. They guard it from `git gc` until refs lead to it.
     pub(super) kept: Kept,
+    /// Packs with fewer objects become loose objects.
+    pub(super) unpack_limit: u32,
 }
 
 /// Files to remove in the end.
@@ -75,12 +82,9 @@ impl Receiver<'_> {
             return Ok(None);
         }
         let shallow_before = ShallowFile::read(self.repo)?;
-        let written = self.ask(wanted, &known, tags, progress, interrupt)?;
-        if let Some((written, keep)) = written
-            .as_ref()
-            .and_then(|written| Some((written, written.keep_path.as_ref()?)))
-        {
-            share(written, keep);
+        let fsync = Fsync::read(self.repo.config_snapshot().plumbing());
+        let indexed = self.ask(wanted, &known, tags, fsync, progress, interrupt)?;
+        if let Some(keep) = indexed.as_ref().and_then(|indexed| indexed.keep.as_ref()) {
             self.kept.0.push(keep.clone());
         }
         // A deeper history lies below what refs here hold, so these don't stand for it.
@@ -91,12 +95,51 @@ impl Receiver<'_> {
         };
         if let Err(gap) = connected::check(self.repo, wanted, complete, interrupt) {
             shallow_before.restore();
-            if let Some(written) = written {
-                discard(&written);
+            if let Some(indexed) = indexed {
+                discard(&indexed);
             }
             return Err(incomplete(gap));
         }
-        Ok(written.map(|written| PackStatistics::new(written.index.num_objects)))
+        let Some(indexed) = indexed else { return Ok(None) };
+        // A pack that was here before is somebody else's.
+        if indexed.received < self.unpack_limit && indexed.keep.is_some() {
+            let unpacked = loosen::loosen(self.repo, &indexed, fsync.loose_object, interrupt)?;
+            if unpacked {
+                discard(&indexed);
+            } else {
+                loosen::sync(&indexed, fsync)?;
+            }
+        }
+        Ok(Some(PackStatistics::new(indexed.received + indexed.added)))
+    }
+
+    /// As [`receive`](Self::receive), into a repository that has nothing. What comes stays a pack.
+    pub(super) fn receive_all<P>(
+        &mut self,
+        wanted: &[ObjectId],
+        tags: Tags,
+        progress: P,
+        interrupt: &AtomicBool,
+    ) -> Result<Option<PackStatistics>, Error>
+    where
+        P: NestedProgress,
+        P::SubProgress: 'static,
+    {
+        let fsync = Fsync::read(self.repo.config_snapshot().plumbing());
+        let Some(indexed) = self.ask(wanted, &HashSet::new(), tags, fsync, progress, interrupt)? else {
+            return Ok(None);
+        };
+        self.kept.0.extend(indexed.keep.clone());
+        connected::check_pack(self.repo, &indexed.index, wanted, interrupt).map_err(incomplete)?;
+        Ok(Some(PackStatistics::new(indexed.received)))
+    }
+
+    /// The repository as it is now, without looks at what comes later.
+    fn quiet(&self) -> gix::Repository {
+        let mut repo = self.repo.clone();
+        repo.objects.refresh_never();
+        repo.objects.unset_object_cache();
+        repo
     }
 
     /// Those of `wanted` that are here with all they lead to.
@@ -121,9 +164,10 @@ impl Receiver<'_> {
         wanted: &[ObjectId],
         known: &HashSet<ObjectId>,
         tags: Tags,
+        fsync: Fsync,
         progress: P,
         interrupt: &AtomicBool,
-    ) -> Result<Option<Written>, Error>
+    ) -> Result<Option<Indexed>, Error>
     where
         P: NestedProgress,
         P::SubProgress: 'static,
@@ -143,12 +187,7 @@ impl Receiver<'_> {
             object_hash: repo.object_hash(),
             ..RefMap::default()
         };
-        let quiet = {
-            let mut repo = repo.clone();
-            repo.objects.refresh_never();
-            repo.objects.unset_object_cache();
-            repo
-        };
+        let quiet = self.quiet();
         let commit_graph = quiet.commit_graph_if_enabled().ok().flatten();
         let mut graph = quiet.revision_graph(commit_graph.as_ref());
         let mut negotiation = Negotiation {
@@ -159,27 +198,38 @@ impl Receiver<'_> {
             ref_map: &ref_map,
             shallow: &self.shallow,
         };
-        let options = pack::bundle::write::Options {
-            thread_limit: threads(repo),
-            ..Default::default()
-        };
+        let options = index::Options::new(repo.object_hash())
+            .threads(threads(repo))
+            // What is unpacked need not be on the disk before.
+            .sync(index::Sync::new(fsync.pack, fsync.pack_metadata))
+            .unsynced_below(self.unpack_limit);
         let can_include_tags = self.handshake.server_protocol_version == gix::protocol::transport::Protocol::V2
             || self.handshake.capabilities.contains("include-tag");
         let shallow_file = repo.shallow_file().map_err(failed)?;
-        let mut written = None;
+        let mut indexed = None;
+        let mut failed = None;
         let result = gix::protocol::fetch(
             &mut negotiation,
             |reader, progress, interrupt| {
-                written = Some(pack::Bundle::write_to_directory(
+                let result = index::index_pack(
                     reader,
-                    Some(&repo.objects.store_ref().path().join("pack")),
+                    &repo.objects.store_ref().path().join("pack"),
+                    repo.objects.clone().into_inner(),
+                    &options,
                     progress,
                     interrupt,
-                    Some(repo.objects.clone().into_inner()),
-                    repo.object_hash(),
-                    options,
-                )?);
-                Ok(true)
+                );
+                match result {
+                    Ok(received) => {
+                        indexed = received;
+                        Ok(true)
+                    }
+                    Err(err) => {
+                        let said = err.to_string();
+                        failed = Some(err);
+                        Err(gix_error::message!("{said}").into())
+                    }
+                }
             },
             progress,
             interrupt,
@@ -197,15 +247,21 @@ impl Receiver<'_> {
             },
         );
         match result {
-            Ok(_) => Ok(written),
-            Err(source) => {
-                if let Some(written) = written {
-                    discard(&written);
+            Ok(_) => {
+                if let Some(indexed) = &indexed {
+                    share(repo, indexed);
                 }
-                Err(match self.failure.take() {
+                Ok(indexed)
+            }
+            Err(source) => {
+                if let Some(indexed) = indexed {
+                    discard(&indexed);
+                }
+                Err(match (self.failure.take(), failed) {
                     _ if interrupt.load(Ordering::Relaxed) => Error::Interrupted,
-                    Some(err) => Error::Session(err),
-                    None => Error::git("receiving objects", source),
+                    (Some(err), _) => Error::Session(err),
+                    (None, Some(err)) => Error::git("receiving objects", err),
+                    (None, None) => Error::git("receiving objects", source),
                 })
             }
         }
@@ -221,28 +277,35 @@ pub(super) fn incomplete(gap: Gap) -> Error {
     }
 }
 
-/// Let others read a new pack as far as they may read the file at `like`: it was born as a temporary file that only its owner can read.
-/// Packs are read-only, as git's.
-pub(crate) fn share(written: &Written, like: &Path) {
+/// Let others read a new pack as far as they may read the repository's configuration: it was born as a temporary file that only its
+/// owner can read. Packs are read-only, as git's.
+fn share(repo: &gix::Repository, indexed: &Indexed) {
     #[cfg(unix)]
-    if let Ok(ordinary) = fs::metadata(like) {
+    if let Ok(ordinary) = fs::metadata(repo.common_dir().join("config")) {
         use std::os::unix::fs::PermissionsExt;
         let mode = ordinary.permissions().mode() & 0o444;
-        for path in [&written.index_path, &written.data_path].into_iter().flatten() {
+        for path in files(indexed) {
             // Where that can't be, the owner can still use it.
             let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode));
         }
     }
     #[cfg(not(unix))]
-    let _ = (written, like);
+    let _ = (repo, indexed);
+}
+
+/// A pack with its indices, the one first that makes the others visible.
+pub(super) fn files(indexed: &Indexed) -> [PathBuf; 3] {
+    [
+        indexed.index.clone(),
+        indexed.index.with_extension("rev"),
+        indexed.pack.clone(),
+    ]
 }
 
 /// Take a pack away again. One that was here before has no `.keep` file, and stays.
-fn discard(written: &Written) {
-    if written.keep_path.is_some() {
-        // The index first: without it the pack isn't used.
-        let paths = [&written.index_path, &written.data_path, &written.keep_path];
-        for path in paths.into_iter().flatten() {
+fn discard(indexed: &Indexed) {
+    if let Some(keep) = &indexed.keep {
+        for path in files(indexed).iter().chain([keep]) {
             let _ = fs::remove_file(path);
         }
     }
@@ -292,6 +355,19 @@ fn threads(repo: &gix::Repository) -> Option<usize> {
         .integer("pack.threads")
         .and_then(|threads| usize::try_from(threads).ok())
         .filter(|threads| *threads > 0)
+}
+
+/// `fetch.unpackLimit`, else `transfer.unpackLimit`, else 100; 0 unpacks whatever comes (git-config(1); the last by git's conduct).
+pub(super) fn unpack_limit(repo: &gix::Repository) -> u32 {
+    let config = repo.config_snapshot();
+    let limit = ["fetch.unpackLimit", "transfer.unpackLimit"]
+        .iter()
+        .find_map(|key| config.integer(*key).filter(|limit| *limit >= 0));
+    match limit {
+        None => 100,
+        Some(0) => u32::MAX,
+        Some(limit) => u32::try_from(limit).unwrap_or(u32::MAX),
+    }
 }
 
 /// gix's negotiation over a list of ids.

@@ -1,0 +1,210 @@
+//! Packs that arrive, indexed by us and by `git index-pack --stdin`: time, processor time and memory: `cargo bench --bench index`.
+//!
+//! Each case is a pack, read by both from a file, in turn with two threads, five times. What is printed are medians and ratios (ours
+//! to git's); no number here fails anything, but the indices must be the same to the byte.
+//!
+//! `RGIT_BENCH_REPOSITORY` names a repository whose whole history is one more case. `RGIT_BENCH_CASES` selects cases whose names contain
+//! one of its words (separated by commas). Started by anything but `cargo bench`, or with `RGIT_BENCH_QUICK` set, it is a smoke run with
+//! small repositories.
+#![allow(clippy::print_stdout, reason = "a bench reports to the person who started it")]
+
+use std::{
+    env,
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::atomic::AtomicBool,
+};
+
+use rgit_pack::index::{Options, index_pack};
+use rgit_testkit::{
+    history,
+    meter::measure,
+    repository::{Git, ObjectFormat},
+};
+
+const THREADS: usize = 2;
+/// The argument that makes this program index one pack, so that both are processes of their own.
+const ONE: &str = "--one-index";
+
+fn main() {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if let [first, directory, ..] = &arguments[..]
+        && first == ONE
+    {
+        one_index(Path::new(directory)).expect("an index");
+        return;
+    }
+    let quick = env::var_os("RGIT_BENCH_QUICK").is_some() || !arguments.iter().any(|argument| argument == "--bench");
+    let chosen = env::var("RGIT_BENCH_CASES").unwrap_or_default();
+    let lab = Lab { git: Git::new(), quick };
+    println!("ratios are ours / git's; medians of {}; {THREADS} threads", lab.runs());
+    println!(
+        "{:<16}{:>10}{:>19}{:>19}{:>20}",
+        "pack", "MB", "wall s", "CPU s", "peak RssAnon MB"
+    );
+    for (name, pack) in CASES {
+        if (chosen.is_empty() || chosen.split(',').any(|word| name.contains(word.trim())))
+            && let Some(pack) = pack(&lab)
+        {
+            lab.run(name, &pack);
+        }
+    }
+}
+
+type Case = (&'static str, fn(&Lab) -> Option<PathBuf>);
+
+const CASES: &[Case] = &[
+    ("text", Lab::text),
+    ("random", Lab::random),
+    ("repository", Lab::repository),
+];
+
+struct Lab {
+    git: Git,
+    quick: bool,
+}
+
+/// Of several runs.
+#[derive(Default)]
+struct Figures {
+    wall: Vec<f64>,
+    cpu: Vec<f64>,
+    memory: Vec<f64>,
+}
+
+impl Lab {
+    fn runs(&self) -> usize {
+        if self.quick { 1 } else { 5 }
+    }
+
+    fn run(&self, name: &str, pack: &Path) {
+        let program = env::current_exe().expect("this program");
+        let (theirs, ours) = (self.git.home().join("git.git"), self.git.home().join("ours.git"));
+        let packs = ours.join("objects/pack");
+        let scripts = [
+            (
+                &theirs,
+                format!("exec git index-pack --stdin --threads={THREADS} < '{}'", pack.display()),
+            ),
+            (
+                &ours,
+                format!(
+                    "exec '{}' {ONE} '{}' < '{}'",
+                    program.display(),
+                    packs.display(),
+                    pack.display()
+                ),
+            ),
+        ];
+        let mut figures = [Figures::default(), Figures::default()];
+        for _ in 0..self.runs() {
+            for (figures, (repository, script)) in figures.iter_mut().zip(&scripts) {
+                let _ = fs::remove_dir_all(repository);
+                self.git.init_bare(repository, ObjectFormat::Sha1);
+                let mut command = self.git.program("sh", repository);
+                figures.add(command.args(["-c", script]));
+            }
+        }
+        for extension in ["idx", "rev"] {
+            assert_eq!(
+                index_of(&theirs, extension),
+                index_of(&ours, extension),
+                "the same .{extension}"
+            );
+        }
+        let [git, own] = figures.map(Figures::medians);
+        println!(
+            "{name:<16}{:>10.1}{}{}{:>20}",
+            fs::metadata(pack).expect("a pack").len() as f64 / 1e6,
+            ratio(own[0], git[0]),
+            ratio(own[1], git[1]),
+            format!("{:.1}/{:.1}", own[2], git[2]),
+        );
+    }
+
+    /// All of `repository` in one pack.
+    fn packed(&self, repository: &Path, name: &str) -> PathBuf {
+        let pack = self.git.home().join(name).with_extension("pack");
+        let script = format!(
+            "git -C '{}' pack-objects --all --stdout --delta-base-offset -q < /dev/null > '{}'",
+            repository.display(),
+            pack.display()
+        );
+        let mut command = self.git.program("sh", self.git.home());
+        let status = command.args(["-c", &script]).status().expect("start sh");
+        assert!(status.success(), "{script}");
+        pack
+    }
+
+    fn text(&self) -> Option<PathBuf> {
+        let directory = self.git.home().join("text");
+        history::text_history(&self.git, &directory, if self.quick { 200 } else { 6_000 });
+        self.git
+            .git(&directory, ["repack", "-q", "-adf", "--no-write-bitmap-index"]);
+        Some(self.packed(&directory, "text"))
+    }
+
+    fn random(&self) -> Option<PathBuf> {
+        let directory = self.git.home().join("random");
+        let (count, size) = if self.quick { (8, 100_000) } else { (200, 1_000_000) };
+        history::incompressible(&self.git, &directory, count, size, 3);
+        Some(self.packed(&directory, "random"))
+    }
+
+    fn repository(&self) -> Option<PathBuf> {
+        let repository = PathBuf::from(env::var_os("RGIT_BENCH_REPOSITORY")?);
+        let repository = fs::canonicalize(repository).expect("RGIT_BENCH_REPOSITORY is a directory");
+        Some(self.packed(&repository, "repository"))
+    }
+}
+
+impl Figures {
+    fn add(&mut self, command: &mut Command) {
+        let measured = measure(command).expect("start an indexer");
+        assert!(
+            measured.status.success(),
+            "{}",
+            String::from_utf8_lossy(&measured.stderr)
+        );
+        self.wall.push(measured.wall.as_secs_f64());
+        self.cpu.extend(measured.cpu().map(|cpu| cpu.as_secs_f64()));
+        self.memory
+            .extend(measured.peak_anonymous.map(|peak| peak as f64 / 1e6));
+    }
+
+    fn medians(self) -> [f64; 3] {
+        [self.wall, self.cpu, self.memory].map(|mut values| {
+            values.sort_by(f64::total_cmp);
+            values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+        })
+    }
+}
+
+fn ratio(own: f64, git: f64) -> String {
+    format!("{:>19}", format!("{own:.2}/{git:.2} {:.2}", own / git))
+}
+
+/// The one index of a repository.
+fn index_of(repository: &Path, extension: &str) -> Vec<u8> {
+    let entries = fs::read_dir(repository.join("objects/pack")).expect("packs");
+    let mut indices = entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|found| found == extension));
+    fs::read(indices.next().expect("an index")).expect("read the index")
+}
+
+/// Index the pack on standard input into `directory`.
+fn one_index(directory: &Path) -> Result<(), Box<dyn Error>> {
+    let indexed = index_pack(
+        &mut std::io::stdin().lock(),
+        directory,
+        gix::objs::find::Never,
+        &Options::new(gix::hash::Kind::Sha1).threads(Some(THREADS)),
+        &mut gix::progress::Discard,
+        &AtomicBool::new(false),
+    )?;
+    println!("{}", indexed.ok_or("an empty pack")?.checksum);
+    Ok(())
+}
