@@ -13,16 +13,16 @@ fn deceptive() -> Vec<(&'static str, Vec<u8>)> {
     for at in [0, 195_904, 391_808] {
         hollow[at..at + 8192].copy_from_slice(&noise(at as u64 + 1, 8192));
     }
-    let mut spotted = noise(2, 2_000_000);
+    let mut spotted = noise(2, 1_200_000);
     let middle = spotted.len() / 2 - 4096;
     spotted[middle - 4096..middle + 8192].fill(b' ');
     vec![
         ("hollow", hollow),
         ("spotted", spotted),
-        ("noise", noise(3, 3_000_001)),
+        ("noise", noise(3, 1_500_001)),
         ("exact", noise(4, 1 << 20)),
         ("short", noise(5, 65_536)),
-        ("text", text(6, 50_000).into_bytes()),
+        ("text", text(6, 32_000).into_bytes()),
     ]
 }
 
@@ -110,10 +110,10 @@ fn held_back(lab: &Lab) -> (Repo, ObjectId) {
     let repo = lab.init("local", "sha1");
     for version in 0..3 {
         for number in 0..60u64 {
-            let content = format!("{version}{}", text(number, 3_000 + version * 10));
+            let content = format!("{version}{}", text(number, 1_000 + version * 10));
             repo.write(&format!("dir{}/file{number}", number % 7), content);
         }
-        repo.write("blob", noise(version as u64, 2_500_000));
+        repo.write("blob", noise(version as u64, 1_200_000));
         repo.commit(&version.to_string());
     }
     let tip = repo.id("main");
