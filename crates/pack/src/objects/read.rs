@@ -29,10 +29,38 @@ pub(crate) struct ObjectReader {
     decoded: DecodeCache,
     trees: Generations<ObjectId, Rc<[u8]>>,
     buffer: Vec<u8>,
-    loose: Pieces,
-    directories: Vec<PathBuf>,
+    loose: Loose,
     /// The last object was loose: probably the next is, too, and opening its file at once spares looking in the packs.
     last_was_loose: bool,
+}
+
+/// Reads loose objects without looking in the packs first.
+struct Loose {
+    pieces: Pieces,
+    directories: Vec<PathBuf>,
+    /// Of the last one.
+    content: Vec<u8>,
+}
+
+impl Loose {
+    /// Read `id`, if it lies loose. Where anything is wrong with it, gix finds the words.
+    fn read(&mut self, id: &oid) -> Option<Kind> {
+        let hex = id.to_hex().to_string();
+        let (fan, rest) = hex.split_at(2);
+        let (kind, size) = self.directories.iter().find_map(|directory| {
+            let path = directory.join(fan).join(rest);
+            self.pieces.open(id, &path).ok().flatten()
+        })?;
+        self.content.clear();
+        self.content.try_reserve(usize::try_from(size).ok()?).ok()?;
+        loop {
+            let (piece, last) = self.pieces.next().ok()?;
+            self.content.extend_from_slice(piece);
+            if last {
+                return Some(kind);
+            }
+        }
+    }
 }
 
 /// A handle that sees objects as they are: `refs/replace` must not leak into a pack.
@@ -53,28 +81,12 @@ impl ObjectReader {
             decoded: DecodeCache::new(cache / 3 * 2),
             trees: Generations::new(cache / 3),
             buffer: Vec::new(),
-            loose: Pieces::new(store.object_hash()),
-            directories: std::iter::once(store.path().to_owned()).chain(alternates).collect(),
+            loose: Loose {
+                pieces: Pieces::new(store.object_hash()),
+                directories: std::iter::once(store.path().to_owned()).chain(alternates).collect(),
+                content: Vec::new(),
+            },
             last_was_loose: false,
-        }
-    }
-
-    /// Read `id` into the buffer if it lies loose. Where anything is wrong with it, gix finds the words.
-    fn read_loose(&mut self, id: &oid) -> Option<Kind> {
-        let hex = id.to_hex().to_string();
-        let (fan, rest) = hex.split_at(2);
-        let (kind, size) = self.directories.iter().find_map(|directory| {
-            let path = directory.join(fan).join(rest);
-            self.loose.open(id, &path).ok().flatten()
-        })?;
-        self.buffer.clear();
-        self.buffer.try_reserve(usize::try_from(size).ok()?).ok()?;
-        loop {
-            let (piece, last) = self.loose.next().ok()?;
-            self.buffer.extend_from_slice(piece);
-            if last {
-                return Some(kind);
-            }
         }
     }
 
@@ -98,14 +110,22 @@ impl ObjectReader {
     /// The bytes of an object that is to be sent.
     pub(crate) fn read(&mut self, id: &oid, expected: Kind, role: &'static str) -> Result<&[u8], Error> {
         if self.last_was_loose {
-            match self.read_loose(id) {
-                Some(kind) if kind == expected => return Ok(&self.buffer),
+            match self.loose.read(id) {
+                Some(kind) if kind == expected => return Ok(&self.loose.content),
                 _ => self.last_was_loose = false,
             }
         }
         match self.strict.try_find_cached(id, &mut self.buffer, &mut self.decoded) {
-            Ok(Some((data, location))) if data.kind == expected => {
-                self.last_was_loose = location.is_none();
+            Ok(Some((data, None))) if data.kind == expected => {
+                // gix doesn't look at the checksum of a loose object's zlib stream.
+                self.last_was_loose = true;
+                match self.loose.read(id) {
+                    Some(kind) if kind == expected => Ok(&self.loose.content),
+                    _ => Err(Error::corrupt(id, "its loose file can't be inflated")),
+                }
+            }
+            Ok(Some((data, Some(_)))) if data.kind == expected => {
+                self.last_was_loose = false;
                 Ok(data.data)
             }
             Ok(Some((data, _))) => Err(Error::WrongKind {
@@ -123,8 +143,8 @@ impl ObjectReader {
 
     /// The bytes of an object that only tells what the remote has: where it can't be read, more is sent than needed.
     pub(crate) fn read_if_present(&mut self, id: &oid, expected: Kind) -> Option<&[u8]> {
-        if self.last_was_loose && self.read_loose(id) == Some(expected) {
-            return Some(&self.buffer);
+        if self.last_was_loose && self.loose.read(id) == Some(expected) {
+            return Some(&self.loose.content);
         }
         let (data, location) = self
             .lenient
