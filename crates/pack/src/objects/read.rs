@@ -153,6 +153,10 @@ impl ObjectReader {
             .ok()
             .flatten()?;
         self.last_was_loose = location.is_none();
+        if self.last_was_loose {
+            // As above. What is damaged tells nothing.
+            return (self.loose.read(id)? == expected).then_some(&self.loose.content);
+        }
         (data.kind == expected).then_some(data.data)
     }
 
