@@ -81,9 +81,11 @@ impl Auto {
 
     /// Made when first needed: most commands never do.
     fn h2(&self) -> Result<&H2, Error> {
-        let made = self
-            .h2
-            .get_or_init(|| H2::new(self.dialer.clone(), self.tuning.clone()));
+        let made = self.h2.get_or_init(|| {
+            let h1 = self.h1.clone();
+            let h2 = H2::new(self.dialer.clone(), self.tuning.clone())?;
+            Ok(h2.leaving_http1_to(move |origin, connection| h1.adopt(origin, connection)))
+        });
         made.as_ref().map_err(|err| Error::Request {
             reason: format!("HTTP/2 can't be set up here: {err}"),
         })
