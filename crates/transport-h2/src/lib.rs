@@ -18,8 +18,11 @@
 //!
 //! No runtime is needed for that. h2 wants sockets in the terms of tokio's traits and wakers, nothing else: a socket here answers
 //! "not now" and notes what h2 waits for, and the driver waits with `poll(2)` on that and on an alarm that wakers ring. A private
-//! current-thread runtime was the plan; it hands its core from one `block_on` to the next just so, but it would have needed a thread for each
-//! connection that has nobody waiting, and could not be told that a flush is to come only when h2 has nothing more to say.
+//! current-thread runtime was the plan. It hands its core from one `block_on` to the next in the same way, but it would need a thread for
+//! each connection that nobody waits on, and there is no telling it when h2 has said all it has to say: h2 flushes after each
+//! frame, and over TLS a frame of 16 KiB is one full record and one of nine bytes. Here frames are gathered and leave together, at 256 KiB
+//! or when h2 is done. Uploads of 16 KiB frames took 0.23 CPU seconds a GB plain and 0.4 to 0.5 over TLS in this way
+//! (`cargo bench --bench h2`); by `block_on` on the calling thread they had taken 0.69 and 1.00, with a driver thread 0.79.
 //!
 //! # What is seen
 //! h2 doesn't tell the peer's SETTINGS, what is left of the connection's window, or what of a body is on the wire. A scanner under its
@@ -136,7 +139,7 @@ impl H2 {
             code: None,
         };
         if origin.scheme == Scheme::Http && !self.tuning.prior_knowledge {
-            let reason = "without TLS, a server can't say that it speaks HTTP/2, and nobody else has";
+            let reason = "without TLS, a server can't say whether it speaks HTTP/2";
             return Err(refused(http::Version::HTTP_11, reason));
         }
         let connection = self.connect(origin)?;

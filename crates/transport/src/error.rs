@@ -146,7 +146,10 @@ impl fmt::Display for Error {
             }
             Error::Version {
                 origin, wanted, reason, ..
-            } => write!(f, "{origin} wants {wanted:?} instead: {reason}"),
+            } => write!(
+                f,
+                "{origin} has to be spoken to in {wanted:?}: {reason}; choose a transport that speaks it"
+            ),
         }
     }
 }
@@ -235,7 +238,7 @@ mod tests {
         assert_eq!(err.wanted_version(), Some(http::Version::HTTP_11));
         assert_eq!(
             err.to_string(),
-            "https://example.com:443 wants HTTP/1.1 instead: by ALPN"
+            "https://example.com:443 has to be spoken to in HTTP/1.1: by ALPN; choose a transport that speaks it"
         );
     }
 }
