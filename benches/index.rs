@@ -1,5 +1,7 @@
 //! Packs that arrive, indexed by us and by `git index-pack --stdin`: time, processor time and memory: `cargo bench --bench index`.
 //!
+//! Also clones of the same repositories over `file://`, by the library and by git: `git upload-pack` serves both.
+//!
 //! Each case is a pack, read by both from a file, in turn with two threads, five times. What is printed are medians and ratios (ours
 //! to git's); no number here fails anything, but the indices must be the same to the byte.
 //!
@@ -27,6 +29,8 @@ use rgit_testkit::{
 const THREADS: usize = 2;
 /// The argument that makes this program index one pack, so that both are processes of their own.
 const ONE: &str = "--one-index";
+/// The same for a bare clone.
+const CLONE: &str = "--one-clone";
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -36,24 +40,32 @@ fn main() {
         one_index(Path::new(directory)).expect("an index");
         return;
     }
+    if let [first, from, to, ..] = &arguments[..]
+        && first == CLONE
+    {
+        one_clone(from, Path::new(to)).expect("a clone");
+        return;
+    }
     let quick = env::var_os("RGIT_BENCH_QUICK").is_some() || !arguments.iter().any(|argument| argument == "--bench");
     let chosen = env::var("RGIT_BENCH_CASES").unwrap_or_default();
     let lab = Lab { git: Git::new(), quick };
     println!("ratios are ours / git's; medians of {}; {THREADS} threads", lab.runs());
     println!(
-        "{:<16}{:>10}{:>19}{:>19}{:>20}",
+        "{:<20}{:>8}{:>19}{:>19}{:>20}",
         "pack", "MB", "wall s", "CPU s", "peak RssAnon MB"
     );
     for (name, pack) in CASES {
         if (chosen.is_empty() || chosen.split(',').any(|word| name.contains(word.trim())))
-            && let Some(pack) = pack(&lab)
+            && let Some((repository, pack)) = pack(&lab)
         {
             lab.run(name, &pack);
+            lab.clone(&format!("{name}, clone"), &repository, &pack);
         }
     }
 }
 
-type Case = (&'static str, fn(&Lab) -> Option<PathBuf>);
+/// A name, and what makes a repository and a pack of all of it.
+type Case = (&'static str, fn(&Lab) -> Option<(PathBuf, PathBuf)>);
 
 const CASES: &[Case] = &[
     ("text", Lab::text),
@@ -114,14 +126,27 @@ impl Lab {
                 "the same .{extension}"
             );
         }
-        let [git, own] = figures.map(Figures::medians);
-        println!(
-            "{name:<16}{:>10.1}{}{}{:>20}",
-            fs::metadata(pack).expect("a pack").len() as f64 / 1e6,
-            ratio(own[0], git[0]),
-            ratio(own[1], git[1]),
-            format!("{:.1}/{:.1}", own[2], git[2]),
-        );
+        report(name, pack, figures);
+    }
+
+    /// Clone `repository` by both.
+    fn clone(&self, name: &str, repository: &Path, pack: &Path) {
+        let program = env::current_exe().expect("this program");
+        let url = format!("file://{}", repository.display());
+        let (theirs, ours) = (self.git.home().join("git.git"), self.git.home().join("ours.git"));
+        let mut figures = [Figures::default(), Figures::default()];
+        for _ in 0..self.runs() {
+            for place in [&theirs, &ours] {
+                let _ = fs::remove_dir_all(place);
+            }
+            let threads = format!("pack.threads={THREADS}");
+            let mut git = self.git.command(self.git.home());
+            figures[0].add(git.args(["-c", &threads, "clone", "-q", "--bare", &url]).arg(&theirs));
+            let mut own = self.git.program(&program, self.git.home());
+            figures[1].add(own.args([CLONE, &url]).arg(&ours));
+        }
+        assert_eq!(self.git.refs(&ours), self.git.refs(&theirs));
+        report(name, pack, figures);
     }
 
     /// All of `repository` in one pack.
@@ -138,25 +163,28 @@ impl Lab {
         pack
     }
 
-    fn text(&self) -> Option<PathBuf> {
+    fn text(&self) -> Option<(PathBuf, PathBuf)> {
         let directory = self.git.home().join("text");
         history::text_history(&self.git, &directory, if self.quick { 200 } else { 6_000 });
         self.git
             .git(&directory, ["repack", "-q", "-adf", "--no-write-bitmap-index"]);
-        Some(self.packed(&directory, "text"))
+        let pack = self.packed(&directory, "text");
+        Some((directory, pack))
     }
 
-    fn random(&self) -> Option<PathBuf> {
+    fn random(&self) -> Option<(PathBuf, PathBuf)> {
         let directory = self.git.home().join("random");
         let (count, size) = if self.quick { (8, 100_000) } else { (200, 1_000_000) };
         history::incompressible(&self.git, &directory, count, size, 3);
-        Some(self.packed(&directory, "random"))
+        let pack = self.packed(&directory, "random");
+        Some((directory, pack))
     }
 
-    fn repository(&self) -> Option<PathBuf> {
+    fn repository(&self) -> Option<(PathBuf, PathBuf)> {
         let repository = PathBuf::from(env::var_os("RGIT_BENCH_REPOSITORY")?);
         let repository = fs::canonicalize(repository).expect("RGIT_BENCH_REPOSITORY is a directory");
-        Some(self.packed(&repository, "repository"))
+        let pack = self.packed(&repository, "repository");
+        Some((repository, pack))
     }
 }
 
@@ -180,6 +208,17 @@ impl Figures {
             values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
         })
     }
+}
+
+fn report(name: &str, pack: &Path, figures: [Figures; 2]) {
+    let [git, own] = figures.map(Figures::medians);
+    println!(
+        "{name:<20}{:>8.1}{}{}{:>20}",
+        fs::metadata(pack).expect("a pack").len() as f64 / 1e6,
+        ratio(own[0], git[0]),
+        ratio(own[1], git[1]),
+        format!("{:.1}/{:.1}", own[2], git[2]),
+    );
 }
 
 fn ratio(own: f64, git: f64) -> String {
@@ -206,5 +245,27 @@ fn one_index(directory: &Path) -> Result<(), Box<dyn Error>> {
         &AtomicBool::new(false),
     )?;
     println!("{}", indexed.ok_or("an empty pack")?.checksum);
+    Ok(())
+}
+
+/// A bare clone of the repository at `url`.
+fn one_clone(url: &str, to: &Path) -> Result<(), Box<dyn Error>> {
+    let mut options = rgit_porcelain::clone::Options::default();
+    options.bare = true;
+    options.config = vec![
+        format!("pack.threads={THREADS}").into(),
+        "user.name=A".into(),
+        "user.email=a@b".into(),
+    ];
+    let local = rgit_porcelain::bridge::Local::parse(url.into()).ok_or("a local repository")?;
+    rgit_porcelain::clone::clone(
+        url.into(),
+        to,
+        local,
+        &options,
+        gix::progress::Discard,
+        None,
+        &AtomicBool::new(false),
+    )?;
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
 use anyhow::{Context as _, Result, bail};
 use bstr::{BStr, BString, ByteSlice};
+use rgit_porcelain::bridge::{Local, Peer};
 use rgit_porcelain::config::{HttpConfig, Proxy, is_allowed};
 use rgit_smart_http::{GitCredentials, Session};
 use rgit_transport::Transport;
@@ -90,6 +91,19 @@ impl Context {
             None => gix::config(None, &self.open_options())
                 .map_err(|err| ui::error::chain(&err).context("cannot read git's configuration")),
         }
+    }
+
+    /// Whom to speak to at `url` of the remote called `remote`: a repository on this machine, or a server.
+    pub(crate) fn peer(&self, url: &BStr, remote: Option<&BStr>, config: &gix::config::File) -> Result<Peer> {
+        let Some(local) = Local::parse(url) else {
+            return Ok(self.session(url, remote, config)?.into());
+        };
+        let environment = |name: &str| -> Option<OsString> { std::env::var_os(name) };
+        // A path is spoken to as a URL would be.
+        if !is_allowed(config, "file://".into(), &environment)? {
+            bail!("transport 'file' not allowed");
+        }
+        Ok(local.into())
     }
 
     /// A session with `url` of the remote called `remote` over the chosen transport, with the settings that hold for that URL.

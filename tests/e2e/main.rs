@@ -13,6 +13,7 @@ mod fetch_rules;
 mod incomplete;
 #[cfg(unix)]
 mod interrupted;
+mod local;
 mod ls_remote;
 mod push;
 mod refusals;

@@ -1,7 +1,7 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use bstr::{BStr, BString};
+use bstr::{BStr, BString, ByteSlice};
 use rgit_porcelain::{
     clone::{Options, clone, directory_for},
     remote::Remote,
@@ -56,11 +56,21 @@ impl Clone {
         let given = BStr::new(&self.url);
         let config = context.config(None)?;
         let remote = Remote::resolve(&config, None, Some(given), gix::remote::Direction::Fetch)?;
-        let session = context.session(remote.fetch_url(), None, &config)?;
+        // A path is to be found from anywhere later; a URL stays as it is.
+        let kept = match Path::new(&self.url).exists() {
+            true => gix::path::into_bstr(std::env::current_dir()?.join(&self.url))?.into_owned(),
+            false => given.to_owned(),
+        };
+        let url = if remote.fetch_url() == given {
+            kept.as_bstr()
+        } else {
+            remote.fetch_url()
+        };
+        let peer = context.peer(url, None, &config)?;
         let directory = match &self.directory {
             Some(directory) => directory.clone(),
             None => directory_for(given, bare)
-                .with_context(|| format!("no directory name can be taken from '{}': give one", session.url()))?,
+                .with_context(|| format!("no directory name can be taken from '{}': give one", peer.url()))?,
         };
 
         let mut options = Options::default();
@@ -88,9 +98,9 @@ impl Clone {
         let free = std::fs::read_dir(&directory).map_or(!directory.exists(), |mut entries| entries.next().is_none());
         interrupt::remove_if_killed(free.then(|| directory.clone()));
         let result = clone(
-            given,
+            kept.as_bstr(),
             &directory,
-            session,
+            peer,
             &options,
             progress.handle(),
             Some(ui::remote::fetch_listener(&context.ui)),

@@ -147,11 +147,11 @@ impl Fetch {
         };
         options.protocol = protocol_version(&config);
 
-        let session = context.session(url.as_bstr(), remote_name.as_deref().map(BStr::new), &config)?;
+        let peer = context.peer(url.as_bstr(), remote_name.as_deref().map(BStr::new), &config)?;
         let progress = ui::progress::Progress::new(&context.ui);
         let result = fetch(
             source,
-            session,
+            peer,
             &options,
             progress.handle(),
             Some(ui::remote::fetch_listener(&context.ui)),

@@ -61,9 +61,9 @@ impl LsRemote {
             ui::output(|out| writeln!(out, "{}", remote.fetch_url()))?;
             return Ok(Outcome::Done);
         }
-        let session = context.session(remote.fetch_url(), remote.name(), &config)?;
+        let peer = context.peer(remote.fetch_url(), remote.name(), &config)?;
         if name.is_none() && !context.ui.quiet {
-            ui::say!("From {}", session.url());
+            ui::say!("From {}", peer.url());
         }
         let mut options = Options::default();
         options.branches = self.branches;
@@ -75,7 +75,7 @@ impl LsRemote {
             .map(|pattern| BString::from(pattern.as_str()))
             .collect();
         options.protocol = protocol_version(&config);
-        let mut refs = ls_remote(session, &options)?;
+        let mut refs = ls_remote(peer, &options)?;
         if let Some(key) = &self.sort {
             sort(&mut refs, key)?;
         }

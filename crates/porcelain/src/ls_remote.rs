@@ -2,9 +2,11 @@
 
 use bstr::{BStr, BString, ByteSlice};
 use gix::{ObjectId, protocol::handshake::Ref, protocol::transport::Service};
-use rgit_smart_http::Session;
 
-use crate::{Error, bridge::Bridge};
+use crate::{
+    Error,
+    bridge::{Bridge, Peer},
+};
 
 /// Which refs to list. The default is all of them.
 #[derive(Debug, Clone, Default)]
@@ -34,12 +36,12 @@ pub struct RemoteRef {
     pub symbolic: Option<BString>,
 }
 
-/// List the refs of the repository that `session` speaks to, in the server's order (git's servers sort by name).
+/// List the refs of the repository of `peer`, in the server's order (git's servers sort by name).
 ///
 /// # Errors
 /// When the server can't be reached, refuses, or answers with something that isn't a ref list.
-pub fn ls_remote(session: Session, options: &Options) -> Result<Vec<RemoteRef>, Error> {
-    let mut bridge = Bridge::new(session).with_protocol(crate::fetch::protocol(options.protocol));
+pub fn ls_remote(peer: impl Into<Peer>, options: &Options) -> Result<Vec<RemoteRef>, Error> {
+    let mut bridge = Bridge::new(peer).with_protocol(crate::fetch::protocol(options.protocol));
     let failure = bridge.failure();
     let blame = |source: gix::Error| match failure.take() {
         Some(err) => Error::Session(err),

@@ -2,12 +2,15 @@
 //!
 //! Owns the translation between gix's request writer and one POST, and nothing else: redirects, credentials and framing are the
 //! session's, negotiation and pack reception are gix's. Hand it to `gix::Remote::to_connection_with_transport`; `examples/fetch.rs`
-//! shows the whole of it.
+//! shows the whole of it. Or a repository on this machine ([`Local`]), behind the same face.
 //!
 //! gix reports transport failures wrapped in errors of its own. The session's error is therefore also left in a [`Failure`] slot,
 //! where a caller finds the sentence that says what to do.
 
+mod local;
 mod messages;
+mod peer;
+mod reply;
 
 use std::{
     any::Any,
@@ -29,9 +32,13 @@ use gix::protocol::transport::{
 use rgit_smart_http::{Error as SessionError, Session};
 use rgit_transport::Body;
 
+use local::Process;
 use messages::{Listener, Overheard};
+use reply::{Capped, Tee};
 
+pub use local::Local;
 pub use messages::RemoteMessages;
+pub use peer::Peer;
 
 /// How much of an unread answer is drained so that its connection can serve the next request. gix stops at the last flush packet;
 /// what may follow is the end of the chunked framing, not content.
@@ -43,9 +50,14 @@ pub(crate) const LISTING_LIMIT: u64 = 1 << 28;
 /// How an `ls-refs` request begins (gitprotocol-v2, "ls-refs").
 const LS_REFS: &[u8] = b"command=ls-refs";
 
+enum Carrier {
+    Http(Arc<Mutex<Session>>),
+    Local(Local, Option<Box<Process>>),
+}
+
 /// A [`Session`] as a gix transport. See the module's page.
 pub struct Bridge {
-    session: Arc<Mutex<Session>>,
+    carrier: Carrier,
     failure: Failure,
     url: BString,
     wanted: Protocol,
@@ -96,11 +108,16 @@ impl Failure {
 struct ShownError(String);
 
 impl Bridge {
-    /// Speak to the repository of `session`, asking for protocol version 2 (servers that don't know it answer as they can).
-    pub fn new(session: Session) -> Self {
-        let url = session.url().into();
+    /// Speak to the repository of `peer`, a [`Session`] or [`Local`], asking for protocol version 2 (servers that don't know it
+    /// answer as they can).
+    pub fn new(peer: impl Into<Peer>) -> Self {
+        let peer = peer.into();
+        let url = peer.url().to_owned();
         Bridge {
-            session: Arc::new(Mutex::new(session)),
+            carrier: match peer {
+                Peer::Http(session) => Carrier::Http(Arc::new(Mutex::new(*session))),
+                Peer::Local(local) => Carrier::Local(local, None),
+            },
             failure: Failure::default(),
             url,
             wanted: Protocol::V2,
@@ -133,12 +150,13 @@ impl Bridge {
 
     /// Learn the object format from the `advertisement` of a discovery already made, and the refs of branches and tags when `refs`
     /// is set. What the server said is kept and answers gix's own handshake and listing, so that no request is made twice.
-    pub(crate) fn listing(&mut self, advertisement: Vec<u8>, refs: bool) -> gix::error::Result<Listing> {
+    /// A repository on this machine is asked anew instead.
+    pub(crate) fn listing(&mut self, advertisement: Option<Vec<u8>>, refs: bool) -> gix::error::Result<Listing> {
         use gix::protocol::{LsRefsCommand, handshake, ls_refs::RefPrefixes};
-        self.prefetched = Some(advertisement.clone());
+        self.prefetched.clone_from(&advertisement);
         let discard = &mut gix::progress::Discard;
         let shaken = handshake(&mut *self, Service::UploadPack, |_| Ok(None), Vec::new(), discard)?;
-        self.prefetched = Some(advertisement);
+        self.prefetched = advertisement;
         let object_hash = object_format(&shaken.capabilities)?;
         let refs = match (refs, shaken.refs) {
             (false, _) => Vec::new(),
@@ -156,6 +174,31 @@ impl Bridge {
             }
         };
         Ok(Listing { object_hash, refs })
+    }
+
+    /// Make ready for another pack after one. On this machine, versions before 2 know one a conversation.
+    pub(crate) fn again(&mut self, spoken: Protocol) -> gix::error::Result {
+        if matches!(self.carrier, Carrier::Local(..)) && spoken != Protocol::V2 {
+            let discard = &mut gix::progress::Discard;
+            gix::protocol::handshake(self, Service::UploadPack, |_| Ok(None), Vec::new(), discard)?;
+        }
+        Ok(())
+    }
+
+    /// The pipes to the process that serves a repository on this machine: to `fresh`, or to the one that runs.
+    fn converse(&mut self, fresh: Option<Process>) -> Result<&mut local::Pipes, client::Error> {
+        let process = match &mut self.carrier {
+            Carrier::Local(_, process) => process,
+            Carrier::Http(_) => return Err(client::Error::MissingHandshake),
+        };
+        if fresh.is_some() {
+            // One that was asked before has said all it had to say.
+            *process = fresh.map(Box::new);
+        }
+        process
+            .as_mut()
+            .and_then(|process| process.connection.as_mut())
+            .ok_or(client::Error::MissingHandshake)
     }
 
     fn drain_previous(&mut self) -> io::Result<()> {
@@ -221,7 +264,7 @@ impl TransportWithoutIO for Bridge {
 
     fn connection_persists_across_multiple_requests(&self) -> bool {
         // Smart HTTP is stateless: each request repeats what it needs (gitprotocol-http).
-        false
+        matches!(self.carrier, Carrier::Local(..))
     }
 
     fn configure(&mut self, _config: &dyn Any) -> gix::error::Result {
@@ -235,11 +278,18 @@ impl Transport for Bridge {
         service: Service,
         extra_parameters: &'a [(&'a str, Option<&'a str>)],
     ) -> Result<SetServiceResponse<'_>, client::Error> {
+        let session = match &self.carrier {
+            Carrier::Http(session) => Arc::clone(session),
+            Carrier::Local(local, _) => {
+                let process = local.start(self.wanted)?;
+                return self.converse(Some(process))?.handshake(service, extra_parameters);
+            }
+        };
         let source = match self.prefetched.take() {
             Some(bytes) => Source::Reading(Box::new(io::Cursor::new(bytes))),
             None => {
                 let header = header_with(self.wanted, extra_parameters);
-                let discovery = lock(&self.session)
+                let discovery = lock(&session)
                     .discover(session_service(service), header.as_deref())
                     .map_err(|err| client::Error::Io(self.failure.keep(err)))?;
                 Source::Reading(Box::new(Capped::new(discovery, self.limit)))
@@ -286,6 +336,21 @@ impl Transport for Bridge {
         on_into_read: MessageKind,
         trace: bool,
     ) -> Result<RequestWriter<'_>, client::Error> {
+        let session = match &self.carrier {
+            Carrier::Http(session) => Arc::clone(session),
+            Carrier::Local(..) => {
+                let listener = self.listener.clone();
+                let connection = self.converse(None)?;
+                let (writer, inner) = connection.request(write_mode, on_into_read, trace)?.into_parts();
+                return Ok(RequestWriter::new_from_bufread(
+                    writer,
+                    Box::new(Overheard { inner, listener }),
+                    write_mode,
+                    on_into_read,
+                    trace,
+                ));
+            }
+        };
         let service = self.service.ok_or(client::Error::MissingHandshake)?;
         self.drain_previous()?;
         let lines = self.lines.as_mut().ok_or(client::Error::MissingHandshake)?;
@@ -293,7 +358,7 @@ impl Transport for Bridge {
         let request = Arc::new(Mutex::new(Vec::new()));
         lines.replace(Source::Unsent {
             request: Arc::clone(&request),
-            session: Arc::clone(&self.session),
+            session,
             failure: self.failure.clone(),
             service: session_service(service),
             protocol: (self.spoken == Protocol::V2).then_some("version=2"),
@@ -400,54 +465,6 @@ impl Read for Source {
             Source::Reading(reader) => reader.read(buf),
             _ => Ok(0),
         }
-    }
-}
-
-/// An answer of which no more than so many bytes are read.
-struct Capped<R> {
-    inner: R,
-    left: u64,
-    limit: u64,
-}
-
-impl<R> Capped<R> {
-    fn new(inner: R, limit: u64) -> Self {
-        Capped {
-            inner,
-            left: limit,
-            limit,
-        }
-    }
-}
-
-impl<R: Read> Read for Capped<R> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buf)?;
-        self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
-            let said = format!(
-                "the list of refs is longer than {} bytes and was not read further",
-                self.limit
-            );
-            io::Error::new(io::ErrorKind::InvalidData, said)
-        })?;
-        Ok(read)
-    }
-}
-
-/// An answer that is remembered while it is read.
-struct Tee<R> {
-    reply: R,
-    copy: Arc<Mutex<Vec<u8>>>,
-}
-
-impl<R: Read> Read for Tee<R> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let read = self.reply.read(buf)?;
-        self.copy
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend_from_slice(&buf[..read]);
-        Ok(read)
     }
 }
 

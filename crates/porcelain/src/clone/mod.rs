@@ -13,13 +13,12 @@ use std::{io::Read, path::Path, sync::atomic::AtomicBool};
 
 use bstr::{BStr, BString, ByteSlice};
 use gix::{progress::NestedProgress, protocol::handshake::Ref, remote::fetch::Tags};
-use rgit_smart_http::Session;
 
 pub use place::directory_for;
 
 use crate::{
     Error,
-    bridge::{Bridge, RemoteMessages},
+    bridge::{Bridge, Peer, RemoteMessages},
     fetch::{Depth, First, PackStatistics},
 };
 
@@ -72,7 +71,7 @@ pub struct CloneOutcome {
     pub detached: Option<gix::ObjectId>,
 }
 
-/// Clone the repository that `session` speaks to into `directory`. `url` is what is remembered as the remote's URL.
+/// Clone the repository of `peer` into `directory`. `url` is what is remembered as the remote's URL.
 ///
 /// # Errors
 /// When the destination is in use, when the remote can't be reached or refuses, when the asked branch isn't there, or when something
@@ -80,7 +79,7 @@ pub struct CloneOutcome {
 pub fn clone<P>(
     url: &BStr,
     directory: &Path,
-    mut session: Session,
+    peer: impl Into<Peer>,
     options: &Options,
     mut progress: P,
     remote_messages: Option<RemoteMessages>,
@@ -94,14 +93,21 @@ where
     let place = place::Place::claim(directory)?;
 
     let version = crate::fetch::protocol(options.protocol);
-    let discovery = session.discover(rgit_smart_http::Service::UploadPack, Bridge::protocol_header(version))?;
-    let mut advertisement = Vec::new();
-    discovery
-        .take(ADVERTISEMENT_LIMIT)
-        .read_to_end(&mut advertisement)
-        .map_err(|source| Error::git("reading the server's advertisement", source))?;
-    let shown = session.url().to_owned();
-    let mut bridge = Bridge::new(session).with_protocol(version);
+    let mut peer = peer.into();
+    let advertisement = match &mut peer {
+        Peer::Http(session) => {
+            let discovery = session.discover(rgit_smart_http::Service::UploadPack, Bridge::protocol_header(version))?;
+            let mut advertisement = Vec::new();
+            discovery
+                .take(ADVERTISEMENT_LIMIT)
+                .read_to_end(&mut advertisement)
+                .map_err(|source| Error::git("reading the server's advertisement", source))?;
+            Some(advertisement)
+        }
+        Peer::Local(_) => None,
+    };
+    let shown = peer.url().to_owned();
+    let mut bridge = Bridge::new(peer).with_protocol(version);
     if let Some(messages) = remote_messages {
         bridge = bridge.with_remote_messages(messages);
     }

@@ -30,7 +30,6 @@ use gix::{
     protocol::{handshake::Ref, transport::Protocol},
     remote::fetch::{Shallow, Tags},
 };
-use rgit_smart_http::Session;
 
 pub(crate) use first::First;
 use local::LocalRefs;
@@ -39,7 +38,7 @@ use specs::Specs;
 
 use crate::{
     Error,
-    bridge::{Bridge, RemoteMessages},
+    bridge::{Bridge, Peer, RemoteMessages},
     push::refspec::{Refspec, Side},
 };
 
@@ -119,7 +118,7 @@ pub(crate) fn protocol(version: Option<u8>) -> Protocol {
     }
 }
 
-/// Fetch from `remote` over `session`, whose URL must be the remote's.
+/// Fetch from `remote`, whose URL must be that of `peer`.
 ///
 /// Refs are moved only after every object arrived, was indexed, and was found to lead to nothing that isn't here; an interrupted fetch
 /// leaves refs as they were.
@@ -129,7 +128,7 @@ pub(crate) fn protocol(version: Option<u8>) -> Protocol {
 /// objects can't be written. A ref that may not or can't be moved is no error: the outcome tells of it.
 pub fn fetch<P>(
     remote: gix::Remote<'_>,
-    session: Session,
+    peer: impl Into<Peer>,
     options: &Options,
     mut progress: P,
     remote_messages: Option<RemoteMessages>,
@@ -157,8 +156,9 @@ where
         tags => tags,
     };
 
-    let url = BString::from(session.url());
-    let mut bridge = Bridge::new(session).with_protocol(protocol(options.protocol));
+    let peer = peer.into();
+    let url = peer.url().to_owned();
+    let mut bridge = Bridge::new(peer).with_protocol(protocol(options.protocol));
     if let Some(messages) = remote_messages {
         bridge = bridge.with_remote_messages(messages);
     }
@@ -193,6 +193,13 @@ where
         // Tags into what has just come; the server sends most of them along by itself.
         more = wanted::followed_tags(&refs, &local.0, &HashSet::new(), |id| have.exists(id));
         wanted::drop_those_in(&wanted, &mut more);
+        if !more.is_empty() && pack.is_some() {
+            let spoken = receiver.handshake.server_protocol_version;
+            receiver
+                .bridge
+                .again(spoken)
+                .map_err(|source| Error::git("asking for tags", source))?;
+        }
         receiver.shallow = Shallow::NoChange;
         receiver.complete.extend(ids(&wanted));
         receiver.complete.sort();
