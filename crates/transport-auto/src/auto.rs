@@ -48,7 +48,9 @@ struct Known {
     /// It speaks nothing else.
     only: Option<Protocol>,
     peer: Option<PeerSettings>,
-    round_trip: Option<Duration>,
+    /// By connecting, and by PINGs over HTTP/2: a relay or a load balancer on the way answers the former.
+    connecting: Option<Duration>,
+    ping: Option<Duration>,
     /// Uploads over HTTP/2 that its window held back, in bytes a second.
     starved: Option<f64>,
     /// The best downloads, over HTTP/1.1 and HTTP/2, in bytes a second.
@@ -123,7 +125,7 @@ impl Auto {
         let handshakes = if open.is_some() { 0 } else { new };
         let http2 = Road::http2(handshakes, window).shared_by(sharers);
         let link = Link {
-            round_trip: known.round_trip.unwrap_or(UNSEEN_ROUND_TRIP),
+            round_trip: known.ping.or(known.connecting).unwrap_or(UNSEEN_ROUND_TRIP),
             rate: None,
         };
         let roads = [
@@ -249,7 +251,11 @@ impl Underway {
     fn learn(&self, wire: &Wire, took: Duration) {
         self.origins.with(&self.origin, |known| {
             known.peer = wire.peer.or(known.peer);
-            known.round_trip = match (known.round_trip, wire.round_trip) {
+            let seen = match wire.protocol {
+                http::Version::HTTP_2 => &mut known.ping,
+                _ => &mut known.connecting,
+            };
+            *seen = match (*seen, wire.round_trip) {
                 (Some(before), Some(now)) => Some(before.min(now)),
                 (before, now) => before.or(now),
             };

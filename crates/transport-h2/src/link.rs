@@ -113,11 +113,10 @@ impl Link {
         lock(&self.sender).clone()
     }
 
-    /// The smallest round trip seen.
+    /// The smallest round trip of a PING, which the server itself answers; before one came back that of the TCP handshake, which
+    /// something on the way may have answered.
     pub(crate) fn round_trip(&self) -> Duration {
-        self.observed
-            .round_trip()
-            .map_or(self.round_trip, |ping| ping.min(self.round_trip))
+        self.observed.round_trip().unwrap_or(self.round_trip)
     }
 
     /// How an exchange on this connection travels, as far as the connection knows.

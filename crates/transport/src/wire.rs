@@ -12,7 +12,8 @@ pub struct Wire {
     pub reused: bool,
     /// How long it took to make the connection (name, TCP, TLS). `None` when it was reused.
     pub dial_time: Option<Duration>,
-    /// The smallest round trip seen on this connection so far: the TCP handshake's, or that of an HTTP/2 PING.
+    /// The smallest round trip seen on this connection so far: that of an HTTP/2 PING, where one came back, else the TCP handshake's,
+    /// which something on the way to the server may have answered.
     pub round_trip: Option<Duration>,
     /// Body bytes of the request handed to the network, before transfer framing.
     pub sent: u64,
