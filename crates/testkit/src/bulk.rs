@@ -19,8 +19,10 @@ use crate::frames::{block, encode, flag, kind, setting};
 
 /// Bytes read from the socket at once.
 const READ: usize = 256 * 1024;
-/// Frames written at once.
-const BATCH: usize = 4;
+/// Bytes written at once, in as many frames as that takes.
+const BATCH: usize = 256 * 1024;
+/// The largest frame made.
+const LARGEST: usize = 1024 * 1024;
 const PREFACE: usize = 24;
 
 /// What a [`Bulk`] server allows.
@@ -148,6 +150,8 @@ struct Serving<S> {
     initial: i64,
     connection: i64,
     stream: i64,
+    /// The largest frame it takes.
+    frame: usize,
     buffer: Vec<u8>,
 }
 
@@ -174,6 +178,7 @@ fn serve<S: Read + Write>(mut wire: S, allowance: Allowance) -> io::Result<()> {
         initial: 65_535,
         connection: 65_535,
         stream: 0,
+        frame: 16 * 1024,
         buffer: vec![0; READ],
     };
     let (mut taken, mut open, mut owed) = (0u64, 0, 0u32);
@@ -251,6 +256,9 @@ impl<S: Read + Write> Serving<S> {
                     if payload[at..].starts_with(&setting::INITIAL_WINDOW_SIZE.to_be_bytes()) {
                         self.initial = number(at + 2).into();
                     }
+                    if payload[at..].starts_with(&setting::MAX_FRAME_SIZE.to_be_bytes()) {
+                        self.frame = number(at + 2) as usize;
+                    }
                 }
                 self.wire.write_all(&encode(kind::SETTINGS, flag::ACK, 0, &[]))?;
                 self.wire.flush()
@@ -273,23 +281,24 @@ impl<S: Read + Write> Serving<S> {
 
     /// Answer `stream` with so many bytes.
     fn make(&mut self, stream: u32, mut left: u64) -> io::Result<()> {
-        const FRAME: usize = 64 * 1024;
-        let whole = encode(kind::DATA, 0, stream, &[b'x'; FRAME]);
-        let batch = whole.repeat(BATCH);
+        let size = self.frame.min(LARGEST);
+        let whole = encode(kind::DATA, 0, stream, &vec![b'x'; size]);
+        let frames = (BATCH / size).max(1);
+        let (batch, all) = (whole.repeat(frames), frames * size);
         self.wire
             .write_all(&encode(kind::HEADERS, flag::END_HEADERS, stream, &block(200, &[])))?;
         while left > 0 {
             let window = self.stream.min(self.connection);
-            if window < (BATCH * FRAME) as i64 && (window as u64) < left {
+            if window < all as i64 && (window as u64) < left {
                 let head = self.head()?;
                 self.other(&head)?;
                 continue;
             }
-            let count = if left >= (BATCH * FRAME) as u64 {
+            let count = if left >= all as u64 {
                 self.wire.write_all(&batch)?;
-                BATCH * FRAME
+                all
             } else {
-                let count = left.min(FRAME as u64) as usize;
+                let count = left.min(size as u64) as usize;
                 self.wire
                     .write_all(&encode(kind::DATA, 0, stream, &whole[9..9 + count]))?;
                 count

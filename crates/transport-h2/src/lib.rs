@@ -21,8 +21,9 @@
 //! current-thread runtime was the plan. It hands its core from one `block_on` to the next in the same way, but it would need a thread for
 //! each connection that nobody waits on, and there is no telling it when h2 has said all it has to say: h2 flushes after each
 //! frame, and over TLS a frame of 16 KiB is one full record and one of nine bytes. Here frames are gathered and leave together, at 256 KiB
-//! or when h2 is done. Uploads of 16 KiB frames took 0.23 CPU seconds a GB plain and 0.4 to 0.5 over TLS in this way
-//! (`cargo bench --bench h2`); by `block_on` on the calling thread they had taken 0.69 and 1.00, with a driver thread 0.79.
+//! or when h2 is done. Uploads in 16 KiB frames take 0.2 to 0.3 CPU seconds a GB
+//! plain and 0.4 to 0.6 over TLS in this way (`cargo bench --bench h2`). Before it was built, a program that drove h2 by `block_on` on the
+//! calling thread had taken 0.69 and 1.00, one with a driver thread 0.79 plain.
 //!
 //! # What is seen
 //! h2 doesn't tell the peer's SETTINGS, what is left of the connection's window, or what of a body is on the wire. A scanner under its

@@ -25,8 +25,9 @@ pub struct Tuning {
     pub connection_window: u32,
     /// The largest frame that the server may send (`rgit.h2.maxFrameSize`). Default: 64 KiB.
     ///
-    /// Each frame costs h2 a look-up and an allocation: fewer, larger ones are cheaper (16 KiB is what servers send when told nothing). From
-    /// 256 KiB on, every allocation may be one of fresh pages that the kernel has to clear, depending on the allocator's mood.
+    /// Each frame costs h2 a look-up and an allocation, so that larger ones than the protocol's 16 KiB are cheaper; very large ones are
+    /// allocations of fresh pages, which the kernel has to clear each time. At
+    /// 16 KiB, 64 KiB, 256 KiB and 1 MiB a download took 0.47, 0.37, 0.34 and 0.22 s a GB plain, 0.58, 0.38, 0.82 and 0.56 over TLS.
     pub max_frame_size: u32,
     /// The largest header list taken, as RFC 9113 counts it: names and values plus 32 a line. Default: 64 KiB, as with HTTP/1.1.
     pub max_header_list: u32,

@@ -223,6 +223,7 @@ fn a_connection_that_goes_away_with_an_error_says_which() {
     });
     let err = plain().exchange(post(&server.url("/"), Body::full("abc"))).unwrap_err();
     assert_eq!(err.code(), Some(INTERNAL_ERROR), "{}", said(&err));
+    assert_eq!(server.connections(), 1, "it may have been processed");
 }
 
 #[test]
