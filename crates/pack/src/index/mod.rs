@@ -145,7 +145,8 @@ where
 struct Limits {
     /// What is larger isn't held when it comes: whole objects are named in passing, deltas read back later.
     large: u64,
-    /// Objects that deltas to come may build on. Deltas follow their bases closely, so that more hardly finds more.
+    /// Objects that deltas to come may build on. On a pack of 233,000 objects twice as much saves no processor time, as what is missing
+    /// is read back.
     cache: usize,
     /// Deltas that wait for bases that are being worked on.
     waiting: usize,
@@ -153,7 +154,7 @@ struct Limits {
 
 const LIMITS: Limits = Limits {
     large: 4 << 20,
-    cache: 16 << 20,
+    cache: 8 << 20,
     waiting: 8 << 20,
 };
 
