@@ -14,6 +14,7 @@ mod incomplete;
 #[cfg(unix)]
 mod interrupted;
 mod ls_remote;
+mod probe;
 mod push;
 mod refusals;
 mod round_trips;

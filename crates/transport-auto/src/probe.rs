@@ -98,12 +98,15 @@ pub struct Report {
 }
 
 impl Report {
-    /// The smallest round trip seen, and never zero.
+    /// The round trip to whoever gives windows back: the PING's, else TCP's; never zero. They differ where something on the way
+    /// accepts connections in the server's name.
     pub fn round_trip(&self) -> Duration {
-        let smallest = self
-            .ping
-            .map_or(self.tcp_round_trip, |ping| ping.min(self.tcp_round_trip));
-        smallest.max(SHORTEST)
+        self.ping.unwrap_or(self.tcp_round_trip).max(SHORTEST)
+    }
+
+    /// The smaller one of the two, which is what [`Auto`](crate::Auto) goes by; never zero.
+    pub fn smallest_round_trip(&self) -> Duration {
+        self.round_trip().min(self.tcp_round_trip).max(SHORTEST)
     }
 
     /// How many bytes of a request's body may be on their way over HTTP/2: the smaller one of the stream's and the connection's window.
@@ -166,12 +169,12 @@ fn http1(dialer: &Dialer, origin: &Origin) -> Spoken {
             connection.shutdown();
             match agreed {
                 true => Spoken::Yes,
-                false => Spoken::unknown("offered nothing else, it connected but did not agree to it"),
+                false => Spoken::unknown("it connected when only that was offered, but did not agree to it"),
             }
         }
-        Err(err) if err.is_alpn_refused() => Spoken::no("offered nothing else, it refused"),
+        Err(err) if err.is_alpn_refused() => Spoken::no("it refused when only that was offered"),
         Err(err) => Spoken::Unknown {
-            reason: format!("offered nothing else, it did not connect: {}", chain(&err)),
+            reason: format!("when only that was offered, it did not connect: {}", chain(&err)),
         },
     }
 }

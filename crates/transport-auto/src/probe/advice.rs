@@ -84,8 +84,8 @@ pub struct Knob {
     pub remark: &'static str,
 }
 
-/// From each server's documentation and, for what is not in there, its source: Apache's and nginx's `h2_session.c` and `ngx_http_v2.c`
-/// raise the connection's window to 2³¹ − 1, HAProxy's `mux_h2.c` does so, too.
+/// From each server's documentation and, for what is not in there, its source: `h2_session.c` (Apache), `ngx_http_v2.c` (nginx) and
+/// `mux_h2.c` (HAProxy) raise the connection's window to 2³¹ − 1.
 const KNOBS: [Knob; 6] = [
     Knob {
         server: "Apache httpd",
@@ -97,7 +97,7 @@ const KNOBS: [Knob; 6] = [
         server: "nginx",
         stream_window: "http2_body_preread_size",
         connection_window: None,
-        remark: "raised without limit where it buffers the body; with proxy_request_buffering off to client_body_buffer_size",
+        remark: "grows without limit where nginx buffers the body, else (proxy_request_buffering off) to client_body_buffer_size",
     },
     Knob {
         server: "HAProxy",

@@ -81,7 +81,7 @@ pub struct Decision {
     pub reason: String,
 }
 
-/// What [`Auto`](crate::Auto) would choose at the measured round trip: for each kind of work on a new connection, and, where the server
+/// What [`Auto`](crate::Auto) would choose at the smallest round trip seen: for each kind of work on a new connection, and, where the server
 /// speaks HTTP/2, on one of that which is there.
 pub fn decisions(model: &CostModel, report: &Report) -> Vec<Decision> {
     let opens: &[Open] = match report.http2 {
@@ -94,7 +94,7 @@ pub fn decisions(model: &CostModel, report: &Report) -> Vec<Decision> {
 
 fn decide(model: &CostModel, report: &Report, kind: Kind, open: Open) -> Decision {
     let link = Link {
-        round_trip: report.round_trip(),
+        round_trip: report.smallest_round_trip(),
         rate: None,
     };
     let work = kind.work();
