@@ -178,7 +178,7 @@ fn what_people_read() {
         "streams at a time 200\n",
         "20 ms                        3.3 MB/s",
         "For 100 Mbit/s at 100 ms, both must be at least 1,250,000 bytes (1.2 MiB)",
-        "Apache httpd  stream: H2WindowSize; connection: at its maximum anyway\n",
+        "Apache httpd  stream: H2WindowSize; connection: raised by itself\n",
     ] {
         assert!(shown.stdout.contains(text), "no {text:?} in\n{}", shown.stdout);
     }

@@ -54,7 +54,7 @@ pub(super) fn write(out: &mut dyn Write, findings: &Findings) -> std::io::Result
     for knob in findings.advice.knobs {
         let connection = match knob.connection_window {
             Some(setting) => format!("connection: {setting}"),
-            None => "connection: at its maximum anyway".to_owned(),
+            None => "connection: raised by itself".to_owned(),
         };
         let mut text = format!("stream: {}; {connection}", knob.stream_window);
         if !knob.remark.is_empty() {

@@ -9,6 +9,8 @@ use super::{Report, Spoken, units};
 /// Rates a link may have, in bits a second, and the round trip that windows are reckoned for.
 const RATES: [u64; 2] = [100_000_000, 1_000_000_000];
 const ROUND_TRIP: Duration = Duration::from_millis(100);
+/// What the connection's window is before any WINDOW_UPDATE (RFC 9113, section 6.9.2).
+const INITIAL: u32 = 65_535;
 /// Bytes in front of every frame (RFC 9113, section 4.1).
 const FRAME_HEAD: f64 = 9.0;
 
@@ -78,7 +80,7 @@ pub struct Knob {
     pub server: &'static str,
     /// Its setting for the stream's window.
     pub stream_window: &'static str,
-    /// Its setting for the connection's window; `None` where that is always as large as the protocol allows.
+    /// Its setting for the connection's window; `None` where it raises that to the largest the protocol allows by itself.
     pub connection_window: Option<&'static str>,
     /// What else there is to know; may be empty.
     pub remark: &'static str,
@@ -97,13 +99,14 @@ const KNOBS: [Knob; 6] = [
         server: "nginx",
         stream_window: "http2_body_preread_size",
         connection_window: None,
-        remark: "grows without limit where nginx buffers the body, else (proxy_request_buffering off) to client_body_buffer_size",
+        remark: "the stream's grows without limit where nginx buffers the body, else (proxy_request_buffering off) to client_body_buffer_size",
     },
     Knob {
         server: "HAProxy",
         stream_window: "tune.h2.fe.initial-window-size",
         connection_window: None,
-        remark: "from 3.1, better tune.h2.fe.rxbuf, up to which the window grows by itself",
+        remark: "the connection's window is raised when the first body arrives; before 2.8 tune.h2.initial-window-size, from 3.1 better \
+                 tune.h2.fe.rxbuf, up to which the stream's window grows by itself",
     },
     Knob {
         server: "Envoy",
@@ -157,6 +160,13 @@ pub fn advise(report: &Report) -> Advice {
     };
     let is_enough = needed.iter().all(Needed::is_enough);
     let mut sentences = vec![limit_sentence(limit, peer)];
+    if limit != Limit::StreamWindow && peer.connection_window == INITIAL {
+        sentences.push(format!(
+            "The connection's window is still what every connection begins with: some servers (HAProxy) raise it only when a body \
+             arrives, and with those the stream's, {}, is the limit.",
+            units::bytes(peer.initial_window.into())
+        ));
+    }
     sentences.extend(needed.iter().map(needed_sentence));
     sentences.push(frame_sentence(peer.max_frame_size));
     if !is_enough {
@@ -201,8 +211,8 @@ fn limit_sentence(limit: Limit, peer: &PeerSettings) -> String {
              {connection}."
         ),
         Limit::ConnectionWindow => format!(
-            "Of the two windows the connection's is the smaller: with WINDOW_UPDATE on stream 0 it is {connection}; \
-             SETTINGS_INITIAL_WINDOW_SIZE is {stream}."
+            "Of the two windows the connection's is the smaller: it is {connection}, which WINDOW_UPDATE on \
+             stream 0 raises; SETTINGS_INITIAL_WINDOW_SIZE is {stream}."
         ),
         Limit::BothWindows => {
             format!("Both windows, SETTINGS_INITIAL_WINDOW_SIZE and the connection's, are {stream}.")
@@ -288,15 +298,20 @@ mod tests {
                 advice.sentences[0].contains(&units::bytes((*stream).into())),
                 "{context}"
             );
-            assert!(advice.sentences[1].contains("100 Mbit/s at 100 ms"), "{context}");
-            assert!(advice.sentences[1].contains("1,250,000 bytes"), "{context}");
-            assert!(advice.sentences[1].contains(slow), "{context}");
-            assert!(advice.sentences[2].contains("1 Gbit/s at 100 ms"), "{context}");
-            assert!(advice.sentences[2].contains("12,500,000 bytes"), "{context}");
-            assert!(advice.sentences[2].contains(fast), "{context}");
+            let is_initial = *connection == 65_535;
+            let more = &advice.sentences[1..];
+            assert_eq!(more[0].contains("HAProxy"), is_initial, "{context}");
+            let more = &more[usize::from(is_initial)..];
+            for (sentence, rate, window, verdict) in [
+                (&more[0], "100 Mbit/s at 100 ms", "1,250,000 bytes", slow),
+                (&more[1], "1 Gbit/s at 100 ms", "12,500,000 bytes", fast),
+            ] {
+                let found = [rate, window, verdict].iter().all(|text| sentence.contains(*text));
+                assert!(found, "{sentence} {context}");
+            }
             let is_enough = *fast == ENOUGH;
             assert_eq!(advice.knobs.is_empty(), is_enough, "{context}");
-            assert_eq!(advice.sentences.len(), if is_enough { 4 } else { 6 }, "{context}");
+            assert_eq!(more.len(), if is_enough { 3 } else { 5 }, "{context}");
         }
     }
 
@@ -304,7 +319,9 @@ mod tests {
     fn frames_are_no_limit() {
         let peer = PeerSettings::new(65_535, 65_535, 16_384);
         let advice = advise(&report(Some(peer), Spoken::Yes));
-        assert!(advice.sentences[3].contains("16,384 bytes (16 KiB)") && advice.sentences[3].contains("0.05 %"));
+        let of_frames = |sentence: &&String| sentence.contains("SETTINGS_MAX_FRAME_SIZE, 16,384 bytes (16 KiB)");
+        let sentence = advice.sentences.iter().find(of_frames).expect("a sentence on frames");
+        assert!(sentence.contains("0.05 %"));
     }
 
     #[test]
