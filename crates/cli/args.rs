@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
-use crate::commands::{clone, completions, fetch, ls_remote, push};
+use crate::commands::{clone, completions, fetch, ls_remote, probe, push};
 
 /// Git over HTTP(S) as fast as the link allows.
 #[derive(Debug, Parser)]
@@ -69,6 +69,7 @@ pub(crate) enum Command {
     Fetch(fetch::Fetch),
     Clone(clone::Clone),
     LsRemote(ls_remote::LsRemote),
+    Probe(probe::Probe),
     Completions(completions::Completions),
 }
 

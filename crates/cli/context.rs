@@ -1,13 +1,12 @@
 //! What every command needs: the repository, its configuration, a session with a URL.
 
-use std::{ffi::OsString, path::PathBuf, sync::Arc};
+use std::{ffi::OsString, path::PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use bstr::{BStr, BString, ByteSlice};
 use rgit_porcelain::bridge::{Local, Peer};
 use rgit_porcelain::config::{HttpConfig, Proxy, is_allowed};
 use rgit_smart_http::{GitCredentials, Session};
-use rgit_transport::Transport;
 use rgit_transport_auto::{Choice, Name};
 
 use crate::{args::Global, parameters, ui};
@@ -108,6 +107,16 @@ impl Context {
 
     /// A session with `url` of the remote called `remote` over the chosen transport, with the settings that hold for that URL.
     pub(crate) fn session(&self, url: &BStr, remote: Option<&BStr>, config: &gix::config::File) -> Result<Session> {
+        Ok(self.session_and_choice(url, remote, config)?.0)
+    }
+
+    /// The same, and what its transport was chosen by.
+    pub(crate) fn session_and_choice(
+        &self,
+        url: &BStr,
+        remote: Option<&BStr>,
+        config: &gix::config::File,
+    ) -> Result<(Session, Choice)> {
         let environment = |name: &str| -> Option<OsString> { std::env::var_os(name) };
         if !is_allowed(config, url, &environment)? {
             let scheme = url.split_str("://").next().unwrap_or_default().as_bstr();
@@ -121,7 +130,8 @@ impl Context {
             );
         }
         let http = HttpConfig::read(config, url, &environment)?;
-        let transport = self.transport(&http, config)?;
+        let choice = self.choice(&http, config)?;
+        let transport = rgit_transport_auto::choose(&choice)?;
         let options = http.session_options(&rgit_smart_http::Options::default().agent);
         let credentials = self
             .credential_overrides()
@@ -132,10 +142,11 @@ impl Context {
         let url = url
             .to_str()
             .context("the remote's URL is not UTF-8, so it can't be an HTTP URL")?;
-        Ok(Session::new(transport, url, options, Box::new(credentials))?)
+        let session = Session::new(transport, url, options, Box::new(credentials))?;
+        Ok((session, choice))
     }
 
-    fn transport(&self, http: &HttpConfig, config: &gix::config::File) -> Result<Arc<dyn Transport>> {
+    fn choice(&self, http: &HttpConfig, config: &gix::config::File) -> Result<Choice> {
         let mut choice = Choice::default();
         choice.name = match self.transport {
             Some(name) => name,
@@ -149,7 +160,7 @@ impl Context {
         };
         choice.ca_file.clone_from(&http.ssl_ca_info);
         choice.insecure = !http.ssl_verify;
-        Ok(rgit_transport_auto::choose(&choice)?)
+        Ok(choice)
     }
 
     /// `git credential` reads the configuration itself; what was given by `-c` it must be told.

@@ -15,6 +15,7 @@ mod incomplete;
 mod interrupted;
 mod local;
 mod ls_remote;
+mod probe;
 mod push;
 mod refusals;
 mod round_trips;

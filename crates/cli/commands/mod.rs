@@ -4,6 +4,7 @@ pub(crate) mod clone;
 pub(crate) mod completions;
 pub(crate) mod fetch;
 pub(crate) mod ls_remote;
+pub(crate) mod probe;
 pub(crate) mod push;
 
 use anyhow::Result;
@@ -21,6 +22,7 @@ pub(crate) fn run(args: Args) -> Result<Outcome> {
         Command::Fetch(command) => command.run(&context),
         Command::Clone(command) => command.run(&context),
         Command::LsRemote(command) => command.run(&context),
+        Command::Probe(command) => command.run(&context),
         Command::Completions(command) => command.run(),
     }
 }

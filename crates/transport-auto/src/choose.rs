@@ -75,8 +75,18 @@ pub struct H2Choice {
     pub max_frame_size: Option<u32>,
 }
 
+impl Choice {
+    /// What connects by it. Connects to nothing yet.
+    pub(crate) fn dialer(&self) -> Result<Arc<Dialer>, rgit_dial::Error> {
+        let mut dial = rgit_dial::Settings::default();
+        dial.ca_file = self.ca_file.clone();
+        dial.verify = if self.insecure { Verify::Off } else { Verify::Full };
+        Dialer::new(dial).map(Arc::new)
+    }
+}
+
 impl H2Choice {
-    fn tuning(&self, idle_timeout: Option<Duration>) -> rgit_transport_h2::Tuning {
+    pub(crate) fn tuning(&self, idle_timeout: Option<Duration>) -> rgit_transport_h2::Tuning {
         let mut tuning = rgit_transport_h2::Tuning::default();
         if let Some(bytes) = self.stream_window {
             tuning = tuning.stream_window(bytes);
@@ -123,12 +133,6 @@ pub enum Error {
 /// # Errors
 /// When the transport isn't part of this build, or its TLS settings can't be used.
 pub fn choose(choice: &Choice) -> Result<Arc<dyn Transport>, Error> {
-    let dialer = || {
-        let mut dial = rgit_dial::Settings::default();
-        dial.ca_file = choice.ca_file.clone();
-        dial.verify = if choice.insecure { Verify::Off } else { Verify::Full };
-        Dialer::new(dial).map(Arc::new)
-    };
     let h1 = || {
         let mut settings = rgit_transport_h1::Settings::default();
         if let Some(idle_timeout) = choice.idle_timeout {
@@ -139,12 +143,12 @@ pub fn choose(choice: &Choice) -> Result<Arc<dyn Transport>, Error> {
     match choice.name {
         Name::Auto => {
             let tuning = choice.h2.tuning(choice.idle_timeout);
-            Ok(Arc::new(Auto::new(dialer()?, h1(), tuning)))
+            Ok(Arc::new(Auto::new(choice.dialer()?, h1(), tuning)))
         }
-        Name::H1 => Ok(Arc::new(H1::new(dialer()?, h1()))),
+        Name::H1 => Ok(Arc::new(H1::new(choice.dialer()?, h1()))),
         Name::H2 => {
             let tuning = choice.h2.tuning(choice.idle_timeout);
-            Ok(Arc::new(H2::new(dialer()?, tuning).map_err(Error::Descriptors)?))
+            Ok(Arc::new(H2::new(choice.dialer()?, tuning).map_err(Error::Descriptors)?))
         }
         name @ Name::Persistent => Err(Error::NotBuilt { name }),
     }
