@@ -160,6 +160,9 @@ impl Context {
         };
         choice.ca_file.clone_from(&http.ssl_ca_info);
         choice.insecure = !http.ssl_verify;
+        choice.h2.stream_window = bytes(config, "rgit.h2.streamWindow")?;
+        choice.h2.connection_window = bytes(config, "rgit.h2.connectionWindow")?;
+        choice.h2.max_frame_size = bytes(config, "rgit.h2.maxFrameSize")?;
         Ok(choice)
     }
 
@@ -195,4 +198,21 @@ pub(crate) fn protocol_version(config: &gix::config::File) -> Option<u8> {
     config
         .string("protocol.version")
         .and_then(|version| version.to_str().ok()?.parse().ok())
+}
+
+/// A size from the configuration, with git's suffixes.
+fn bytes(config: &gix::config::File, key: &str) -> Result<Option<u32>> {
+    let value = config
+        .integer(key)
+        .with_context(|| format!("in the configuration key {key}"))?;
+    let Some(value) = value else {
+        return Ok(None);
+    };
+    match u32::try_from(value) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(_) => bail!(
+            "the configuration key {key} is {value}: it takes 0 to {} bytes",
+            u32::MAX
+        ),
+    }
 }

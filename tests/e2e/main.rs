@@ -10,6 +10,7 @@ mod clone;
 mod delta_attribute;
 mod fetch;
 mod fetch_rules;
+mod http2;
 mod incomplete;
 #[cfg(unix)]
 mod interrupted;

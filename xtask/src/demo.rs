@@ -28,7 +28,7 @@ use client::Client;
 use table::{Row, print};
 
 /// Transports of rgit, by the names that `--transport` takes.
-const TRANSPORTS: &[&str] = &["h1", "auto"];
+const TRANSPORTS: &[&str] = &["h1", "h2", "auto"];
 /// Commits in the generated repository.
 const COMMITS: usize = 500;
 /// No operation of the demo takes this long on loopback; one that does hangs.

@@ -104,11 +104,6 @@ impl Report {
         self.ping.unwrap_or(self.tcp_round_trip).max(SHORTEST)
     }
 
-    /// The smaller one of the two, which is what [`Auto`](crate::Auto) goes by; never zero.
-    pub fn smallest_round_trip(&self) -> Duration {
-        self.round_trip().min(self.tcp_round_trip).max(SHORTEST)
-    }
-
     /// How many bytes of a request's body may be on their way over HTTP/2: the smaller one of the stream's and the connection's window.
     /// `None` without HTTP/2.
     pub fn window(&self) -> Option<u64> {

@@ -32,7 +32,6 @@ fn value(findings: &Findings) -> Value {
         "tls_version": report.tls_version,
         "connect_seconds": seconds(report.dial_time),
         "round_trip_seconds": seconds(report.round_trip()),
-        "smallest_round_trip_seconds": seconds(report.smallest_round_trip()),
         "tcp_round_trip_seconds": seconds(report.tcp_round_trip),
         "ping_round_trip_seconds": report.ping.map(seconds),
         "http2_settings": settings,

@@ -31,7 +31,7 @@ pub(super) fn write(out: &mut dyn Write, findings: &Findings) -> std::io::Result
             )?;
         }
     }
-    let round_trip = units::time(report.smallest_round_trip());
+    let round_trip = units::time(report.round_trip());
     writeln!(
         out,
         "\nWhat auto would choose, and the time it predicts at {round_trip} on a link of {link}:"

@@ -94,7 +94,7 @@ pub fn decisions(model: &CostModel, report: &Report) -> Vec<Decision> {
 
 fn decide(model: &CostModel, report: &Report, kind: Kind, open: Open) -> Decision {
     let link = Link {
-        round_trip: report.smallest_round_trip(),
+        round_trip: report.round_trip(),
         rate: None,
     };
     let work = kind.work();
