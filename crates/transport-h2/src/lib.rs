@@ -28,7 +28,7 @@
 //! # What is seen
 //! h2 doesn't tell the peer's SETTINGS, what is left of the connection's window, or what of a body is on the wire. A scanner under its
 //! reader and writer finds the frames as they pass and reads that off: exactly, without holding anything back, and without a stream
-//! being open. From it come [`PeerSettings`](rgit_transport::PeerSettings), the PING's round trip, the idle timeout of each exchange
+//! being open. From it come [`PeerSettings`], the PING's round trip, the idle timeout of each exchange
 //! (no frame of *its* stream moved), and whether the server can have seen a request at all.
 //!
 //! # One exchange
