@@ -766,9 +766,13 @@ fn threads_of_a_server_are_gone_from_an_async_test_too() {
         .enable_all()
         .build()
         .expect("a runtime");
-    let address = runtime.block_on(async {
-        let server = GitServer::start().expect("a server");
-        server.address()
+    // Another test may be given the port that became free; not each time.
+    let is_gone = (0..5).any(|_| {
+        let address = runtime.block_on(async {
+            let server = GitServer::start().expect("a server");
+            server.address()
+        });
+        TcpStream::connect(address).is_err()
     });
-    assert!(TcpStream::connect(address).is_err());
+    assert!(is_gone);
 }
