@@ -3,6 +3,7 @@
 mod concurrent;
 mod damage;
 mod deltas;
+mod failures;
 mod histories;
 mod large;
 mod packs;
