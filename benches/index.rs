@@ -15,14 +15,13 @@ use std::{
     error::Error,
     fs,
     path::{Path, PathBuf},
-    process::Command,
     sync::atomic::AtomicBool,
 };
 
 use rgit_pack::index::{Options, index_pack};
 use rgit_testkit::{
     history,
-    meter::measure,
+    meter::Figures,
     repository::{Git, ObjectFormat},
 };
 
@@ -76,14 +75,6 @@ const CASES: &[Case] = &[
 struct Lab {
     git: Git,
     quick: bool,
-}
-
-/// Of several runs.
-#[derive(Default)]
-struct Figures {
-    wall: Vec<f64>,
-    cpu: Vec<f64>,
-    memory: Vec<f64>,
 }
 
 impl Lab {
@@ -188,36 +179,14 @@ impl Lab {
     }
 }
 
-impl Figures {
-    fn add(&mut self, command: &mut Command) {
-        let measured = measure(command).expect("start an indexer");
-        assert!(
-            measured.status.success(),
-            "{}",
-            String::from_utf8_lossy(&measured.stderr)
-        );
-        self.wall.push(measured.wall.as_secs_f64());
-        self.cpu.extend(measured.cpu().map(|cpu| cpu.as_secs_f64()));
-        self.memory
-            .extend(measured.peak_anonymous.map(|peak| peak as f64 / 1e6));
-    }
-
-    fn medians(self) -> [f64; 3] {
-        [self.wall, self.cpu, self.memory].map(|mut values| {
-            values.sort_by(f64::total_cmp);
-            values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-        })
-    }
-}
-
 fn report(name: &str, pack: &Path, figures: [Figures; 2]) {
     let [git, own] = figures.map(Figures::medians);
     println!(
         "{name:<20}{:>8.1}{}{}{:>20}",
         fs::metadata(pack).expect("a pack").len() as f64 / 1e6,
-        ratio(own[0], git[0]),
-        ratio(own[1], git[1]),
-        format!("{:.1}/{:.1}", own[2], git[2]),
+        ratio(own.wall, git.wall),
+        ratio(own.cpu, git.cpu),
+        format!("{:.1}/{:.1}", own.memory, git.memory),
     );
 }
 

@@ -23,7 +23,7 @@ use std::{
 use rgit_pack::{ObjectSet, Options, PackSource, Search};
 use rgit_testkit::{
     history,
-    meter::measure,
+    meter::{Figures, median},
     repository::{Git, ObjectFormat},
 };
 
@@ -128,15 +128,6 @@ struct Lab {
     quick: bool,
 }
 
-/// Of several runs.
-#[derive(Default)]
-struct Figures {
-    wall: Vec<f64>,
-    cpu: Vec<f64>,
-    first: Vec<f64>,
-    memory: Vec<f64>,
-}
-
 impl Lab {
     fn new(quick: bool) -> Self {
         Lab { git: Git::new(), quick }
@@ -168,24 +159,23 @@ impl Lab {
             repository.display(),
             case.everything
         );
-        let mut figures = [Figures::default(), Figures::default()];
+        let mut figures = [(); 2].map(|()| (Figures::default(), Vec::new()));
         for _ in 0..self.runs() {
-            for (figures, (program, out)) in figures.iter_mut().zip([(&pack_objects, &theirs), (&own, &ours)]) {
+            for ((figures, firsts), (program, out)) in figures.iter_mut().zip([(&pack_objects, &theirs), (&own, &ours)])
+            {
                 figures.add(&mut script(program, out));
-                figures
-                    .first
-                    .push(first_byte(&mut self.git.program("sh", &repository), program, &input));
+                firsts.push(first_byte(&mut self.git.program("sh", &repository), program, &input));
             }
         }
-        let [git, own] = figures.map(Figures::medians);
+        let [(git, git_first), (own, own_first)] = figures.map(|(figures, firsts)| (figures.medians(), median(firsts)));
         let sizes = [&theirs, &ours].map(|pack| fs::metadata(pack).expect("a pack").len());
         println!(
             "{:<22}{}{}{}{:>20}{:>25}",
             case.name,
-            ratio(own[0], git[0]),
-            ratio(own[1], git[1]),
-            ratio(own[2], git[2]),
-            format!("{:.1}/{:.1}", own[3], git[3]),
+            ratio(own.wall, git.wall),
+            ratio(own.cpu, git.cpu),
+            ratio(own_first, git_first),
+            format!("{:.1}/{:.1}", own.memory, git.memory),
             format!("{}/{} {:.3}", sizes[1], sizes[0], sizes[1] as f64 / sizes[0] as f64),
         );
         self.check(&repository, &ours);
@@ -329,28 +319,6 @@ impl Lab {
     fn commit(&self, directory: &Path) {
         self.git.git(directory, ["add", "-A"]);
         self.git.git(directory, ["commit", "-q", "-m", "change"]);
-    }
-}
-
-impl Figures {
-    fn add(&mut self, command: &mut Command) {
-        let measured = measure(command).expect("start a packer");
-        assert!(
-            measured.status.success(),
-            "{}",
-            String::from_utf8_lossy(&measured.stderr)
-        );
-        self.wall.push(measured.wall.as_secs_f64());
-        self.cpu.extend(measured.cpu().map(|cpu| cpu.as_secs_f64()));
-        self.memory
-            .extend(measured.peak_anonymous.map(|peak| peak as f64 / 1e6));
-    }
-
-    fn medians(self) -> [f64; 4] {
-        [self.wall, self.cpu, self.first, self.memory].map(|mut values| {
-            values.sort_by(f64::total_cmp);
-            values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! A server that leaves objects out of a pack: no ref may lead to history with holes, now or by a later fetch.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rgit_testkit::{
     history,
@@ -49,8 +49,8 @@ fn doctored(world: &World, body: Vec<u8>) {
     );
 }
 
-#[test]
-fn a_pack_without_a_blob_a_tree_or_a_commit() {
+/// A clone, `source`'s remote being three commits ahead of it: world, source, clone.
+fn behind() -> (World, PathBuf, PathBuf) {
     let world = World::new();
     let source = world.path("source");
     history::small(&world.git, &source, 6);
@@ -60,6 +60,12 @@ fn a_pack_without_a_blob_a_tree_or_a_commit() {
     let ours = world.path("ours");
     world.git.git(world.directory.path(), ["clone", "-q", &url, "ours"]);
     world.git.git(&source, ["push", "-q", &url, "main"]);
+    (world, source, ours)
+}
+
+#[test]
+fn a_pack_without_a_blob_a_tree_or_a_commit() {
+    let (world, source, ours) = behind();
     let file = world.git.text(&source, ["ls-tree", "--name-only", "main"]);
     let file = file.lines().next().expect("a file").to_owned();
     let changed = world.git.text(&source, ["diff", "--name-only", "main~1", "main~2"]);
@@ -137,15 +143,7 @@ fn a_clone_of_a_pack_with_a_hole() {
 
 #[test]
 fn an_object_that_is_here_without_its_history_is_fetched() {
-    let world = World::new();
-    let source = world.path("source");
-    history::small(&world.git, &source, 6);
-    world.server.create("r.git", &[]);
-    let url = world.server.url("r.git");
-    world.git.git(&source, ["push", "-q", &url, "main~3:refs/heads/main"]);
-    let ours = world.path("ours");
-    world.git.git(world.directory.path(), ["clone", "-q", &url, "ours"]);
-    world.git.git(&source, ["push", "-q", &url, "main"]);
+    let (world, source, ours) = behind();
     // The tip alone, as a broken repair might have left it.
     let commit = world.git.git(&source, ["cat-file", "commit", "main"]).stdout;
     world

@@ -15,6 +15,10 @@ use std::{
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
+mod figures;
+
+pub use figures::{Figures, Medians, median};
+
 /// Output kept of a child, of each of stdout and stderr; the rest is read and dropped.
 const OUTPUT_KEPT: usize = 16 * 1024 * 1024;
 

@@ -107,7 +107,7 @@ impl Auto {
                 Protocol::Http1
             };
         }
-        let new = 2;
+        let new = CostModel::HANDSHAKES;
         let http1 = Road::http1(if self.h1.idle(origin) > 0 { 0 } else { new });
         let open = self
             .h2
@@ -115,7 +115,7 @@ impl Auto {
             .and_then(|made| made.as_ref().ok())
             .and_then(|h2| h2.open(origin));
         let peer = open.or(known.peer);
-        let window = peer.map(|peer| u64::from(peer.initial_window.min(peer.connection_window)));
+        let window = peer.map(|peer| u64::from(peer.upload_window()));
         // Those who are under way make room for themselves, too: they share the handshakes of a new connection.
         // But whether the server speaks HTTP/2 at all is for one of them to find out.
         let sharers = match known.scouted {

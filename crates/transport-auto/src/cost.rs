@@ -139,6 +139,8 @@ impl Default for CostModel {
 impl CostModel {
     /// The window of a server whose SETTINGS were not seen: the protocol's default, which Apache and others leave as it is.
     pub const UNSEEN_WINDOW: u64 = 65_535;
+    /// Round trips that a new connection takes: TCP's, and TLS 1.3's.
+    pub const HANDSHAKES: u32 = 2;
 
     /// How long `work` takes on `road`, from the wish to send it to the last byte of the answer; the server's own time left out.
     pub fn time(&self, work: &Work, link: &Link, road: &Road) -> Duration {

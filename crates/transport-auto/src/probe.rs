@@ -107,8 +107,7 @@ impl Report {
     /// How many bytes of a request's body may be on their way over HTTP/2: the smaller one of the stream's and the connection's window.
     /// `None` without HTTP/2.
     pub fn window(&self) -> Option<u64> {
-        self.peer
-            .map(|peer| u64::from(peer.initial_window.min(peer.connection_window)))
+        self.peer.map(|peer| u64::from(peer.upload_window()))
     }
 }
 

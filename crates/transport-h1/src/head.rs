@@ -1,8 +1,9 @@
 //! The head of an answer (RFC 9112, section 4), parsed from hostile bytes.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
+use rgit_transport::has_token;
 
-use crate::{framing::Receiving, request::has_token};
+use crate::framing::Receiving;
 
 /// Longest head taken, all lines together.
 pub(crate) const LIMIT: usize = 64 * 1024;

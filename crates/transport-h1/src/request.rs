@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Method, header, request::Parts};
 use rgit_dial::Origin;
-use rgit_transport::{Body, Error, Repeatable};
+use rgit_transport::{Body, Error, Repeatable, has_token};
 
 /// A request, checked and encoded. Without `Debug`: its head holds whatever credentials were given.
 pub(crate) struct Request {
@@ -115,13 +115,6 @@ fn line(head: &mut Vec<u8>, name: &str, value: &[u8]) {
     head.extend_from_slice(b": ");
     head.extend_from_slice(value);
     head.extend_from_slice(b"\r\n");
-}
-
-/// Whether a header that is a list of tokens has `token`, in any case.
-pub(crate) fn has_token(headers: &HeaderMap, name: header::HeaderName, token: &str) -> bool {
-    let values = headers.get_all(name).into_iter();
-    let mut tokens = values.flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
-    tokens.any(|item| item.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
 
 fn refuse(reason: impl Into<String>) -> Error {

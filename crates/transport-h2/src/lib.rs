@@ -197,6 +197,8 @@ impl H2 {
             }
             let pause = self.links.pause(origin);
             if !pause.is_zero() {
+                // To stay away is the point; nothing could end it early. The right to dial is kept meanwhile, so that others who want
+                // this server wait, too, instead of dialling each in turn. Sixteen times `Tuning::calm` at most.
                 tracing::debug!(%origin, ?pause, "the server asked for calm");
                 std::thread::sleep(pause);
             }

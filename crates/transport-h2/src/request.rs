@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Method, Request as Message, Uri, Version, header, request::Parts};
 use rgit_dial::Origin;
-use rgit_transport::{Body, Error, Repeatable};
+use rgit_transport::{Body, Error, Repeatable, has_token};
 
 /// Fields that belong to a connection of HTTP/1.1 (RFC 9113, section 8.2.2).
 const OF_A_CONNECTION: [&str; 6] = [
@@ -125,13 +125,6 @@ fn uri(parts: &Parts, origin: &Origin) -> Result<Uri, Error> {
         .path_and_query(format!("{slash}{target}"))
         .build()
         .map_err(|err| refuse(format!("its host or path can't be sent ({err})")))
-}
-
-/// Whether a header that is a list of tokens has `token`, in any case.
-fn has_token(headers: &HeaderMap, name: header::HeaderName, token: &str) -> bool {
-    let values = headers.get_all(name).into_iter();
-    let mut tokens = values.flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
-    tokens.any(|item| item.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
 
 fn refuse(reason: impl Into<String>) -> Error {

@@ -26,12 +26,14 @@ mod answer;
 mod body;
 mod error;
 mod repeatable;
+mod token;
 mod wire;
 
 pub use answer::Answer;
 pub use body::Body;
 pub use error::{Error, Stage};
 pub use repeatable::Repeatable;
+pub use token::has_token;
 pub use wire::{PeerSettings, Wire};
 
 /// Carries HTTP exchanges to whatever origin the request's absolute URI names. See the crate's front page for the promises.

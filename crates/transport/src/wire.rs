@@ -70,6 +70,11 @@ impl PeerSettings {
         }
     }
 
+    /// How many bytes of one request's body may be on their way: the smaller one of the stream's and the connection's window.
+    pub fn upload_window(&self) -> u32 {
+        self.initial_window.min(self.connection_window)
+    }
+
     /// Sets [`max_concurrent_streams`](Self::max_concurrent_streams).
     pub fn max_concurrent_streams(mut self, streams: Option<u32>) -> Self {
         self.max_concurrent_streams = streams;

@@ -5,9 +5,6 @@ use std::time::Duration;
 use super::{Report, Spoken, UPLOAD, units};
 use crate::{Amount, CostModel, Link, Name, Protocol, Road, Work};
 
-/// Round trips before a new connection carries a request: TCP and TLS 1.3, as [`Auto`](crate::Auto) counts.
-const HANDSHAKES: u32 = 2;
-
 /// A kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -81,7 +78,7 @@ pub struct Decision {
     pub reason: String,
 }
 
-/// What [`Auto`](crate::Auto) would choose at the smallest round trip seen: for each kind of work on a new connection, and, where the server
+/// What [`Auto`](crate::Auto) would choose: for each kind of work on a new connection, and, where the server
 /// speaks HTTP/2, on one of that which is there.
 pub fn decisions(model: &CostModel, report: &Report) -> Vec<Decision> {
     let opens: &[Open] = match report.http2 {
@@ -98,7 +95,7 @@ fn decide(model: &CostModel, report: &Report, kind: Kind, open: Open) -> Decisio
         rate: None,
     };
     let work = kind.work();
-    let handshakes = if report.is_tls { HANDSHAKES } else { 1 };
+    let handshakes = if report.is_tls { CostModel::HANDSHAKES } else { 1 };
     let mut roads = Vec::with_capacity(2);
     if !matches!(report.http1, Spoken::No { .. }) {
         roads.push(Road::http1(handshakes));

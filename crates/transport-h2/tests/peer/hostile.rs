@@ -222,7 +222,8 @@ fn silence_ends_and_names_its_stage() {
                 peer.greet(&[])?;
                 loop {
                     peer.send(kind::PING, 0, 0, b"are you?")?;
-                    std::thread::sleep(Duration::from_millis(20));
+                    // Until it is answered.
+                    peer.until(kind::PING)?;
                 }
             },
             Stage::Wait,
@@ -272,6 +273,7 @@ fn a_slow_upload_is_no_silence() {
         peer.greet(&[(rgit_testkit::frames::setting::INITIAL_WINDOW_SIZE, 0)])?;
         let stream = peer.request()?;
         for _ in 0..8 {
+            // Not for synchronisation: the slow pace is what is tested.
             std::thread::sleep(Duration::from_millis(400));
             peer.window_update(stream, 1)?;
         }
