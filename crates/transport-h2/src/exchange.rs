@@ -208,7 +208,8 @@ impl Exchange<'_> {
                 },
             };
             self.fed();
-            let piece = outgoing.piece.split_to(capacity.min(wanted));
+            let until_update = self.link.observed.until_update(outgoing.handed);
+            let piece = outgoing.piece.split_to(capacity.min(wanted).min(until_update));
             let count = piece.len() as u64;
             let last = outgoing.is_through();
             if self.sending.send_data(piece, last).is_err() {

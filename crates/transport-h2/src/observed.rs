@@ -20,6 +20,8 @@ use crate::frames::{self, Head, Seen};
 /// Where RFC 9113, section 6.9.2 lets every window begin.
 const FIRST_WINDOW: u32 = 65_535;
 const FIRST_FRAME_SIZE: u32 = 16_384;
+/// Half of the smallest window to whose halves frames are cut.
+const SMALLEST_HALF: u64 = 2048;
 
 /// A parameter of SETTINGS (RFC 9113, section 6.5.2).
 const MAX_CONCURRENT_STREAMS: u16 = 3;
@@ -176,6 +178,22 @@ impl Observed {
     /// How much the connection's window has left.
     pub(crate) fn connection_window_left(&self) -> i64 {
         lock(&self.peer).window
+    }
+
+    /// How much of a body, of which `handed` bytes are under way, the next frame may hold.
+    ///
+    /// Servers give a window back when half of it is used up (nghttp2 and what stands on it, h2 and others), and look whether it is after
+    /// each frame. What is left over of a window that is cut at other places comes back with the next window only, a round trip later: one odd
+    /// frame at the beginning of an upload costs a third of its rate for ever. So frames end where halves do.
+    pub(crate) fn until_update(&self, handed: u64) -> usize {
+        let peer = lock(&self.peer);
+        let window = i64::from(peer.initial_window).min(peer.largest_window);
+        // Smaller ones would be frames of next to nothing.
+        let half = match u64::try_from(window / 2) {
+            Ok(half) if half >= SMALLEST_HALF => half,
+            _ => return usize::MAX,
+        };
+        usize::try_from(half - handed % half).unwrap_or(usize::MAX)
     }
 
     pub(crate) fn goaway(&self) -> Option<Goaway> {

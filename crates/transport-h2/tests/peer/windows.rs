@@ -41,6 +41,63 @@ fn one_byte_windows_are_used_to_the_last() {
     assert_eq!(read(response).unwrap(), data);
 }
 
+/// Yields a few bytes first, as a program does that writes a head before it computes the rest.
+struct Hesitant<R>(R, bool);
+
+impl<R: Read> Read for Hesitant<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let most = if std::mem::replace(&mut self.1, true) {
+            buffer.len()
+        } else {
+            300
+        };
+        let most = most.min(buffer.len());
+        self.0.read(&mut buffer[..most])
+    }
+}
+
+#[test]
+fn each_round_trip_uses_the_whole_window_of_a_server_that_gives_it_back_by_halves() {
+    const WINDOW: usize = 65_535;
+    const BODY: usize = 20 * WINDOW;
+    let (tell, told) = std::sync::mpsc::channel();
+    let server = Server::start(move |_, mut peer| {
+        peer.greet(&[])?;
+        let stream = peer.request()?;
+        let (mut granted, mut unacknowledged, mut got, mut rounds) = (WINDOW, 0, 0, 0);
+        while got < BODY {
+            // All that is allowed arrives at once, and the answer to it is a round trip away.
+            let (burst, mut released) = (granted.min(BODY - got), 0);
+            let mut arrived = 0;
+            while arrived < burst {
+                let frame = peer.until(kind::DATA)?;
+                arrived += frame.payload.len();
+                unacknowledged += frame.payload.len();
+                if unacknowledged >= WINDOW / 2 {
+                    released += std::mem::take(&mut unacknowledged);
+                }
+            }
+            got += arrived;
+            granted = granted - arrived + released;
+            rounds += 1;
+            if released > 0 {
+                peer.window_update(0, u32::try_from(released).unwrap())?;
+                peer.window_update(stream, u32::try_from(released).unwrap())?;
+            }
+        }
+        let _ = tell.send(rounds);
+        peer.answer(stream, "done")
+    });
+    let body = Hesitant(endless(BODY as u64), false);
+    let response = plain()
+        .exchange(post(&server.url("/"), Body::stream(None, body)))
+        .unwrap();
+    assert_eq!(read(response).unwrap(), b"done");
+    let rounds: usize = told.recv().unwrap();
+    // A window of an odd number of bytes has halves of one byte less.
+    assert!(rounds <= BODY.div_ceil(WINDOW - 1), "{rounds} round trips");
+}
+
 #[test]
 fn a_window_below_zero_stops_the_sending_until_it_is_above() {
     let server = Server::start(|_, mut peer| {
