@@ -208,7 +208,7 @@ impl Exchange<'_> {
                 },
             };
             self.fed();
-            let until_update = self.link.observed.until_update(outgoing.handed);
+            let until_update = self.link.observed.until_update(&self.meter, outgoing.handed);
             let piece = outgoing.piece.split_to(capacity.min(wanted).min(until_update));
             let count = piece.len() as u64;
             let last = outgoing.is_through();

@@ -22,6 +22,8 @@ const FIRST_WINDOW: u32 = 65_535;
 const FIRST_FRAME_SIZE: u32 = 16_384;
 /// Half of the smallest window to whose halves frames are cut.
 const SMALLEST_HALF: u64 = 2048;
+/// Windows up to here are tight. Above, what a record takes past a half is little of it.
+const TIGHT: i64 = 256 * 1024;
 
 /// A parameter of SETTINGS (RFC 9113, section 6.5.2).
 const MAX_CONCURRENT_STREAMS: u16 = 3;
@@ -66,6 +68,8 @@ pub(crate) struct Meter {
     /// When a frame of it last moved, in nanoseconds since the connection's beginning.
     moved: AtomicU64,
     sent: AtomicU64,
+    /// Bytes of its window that the peer gave back.
+    released: AtomicU64,
     /// Whether its HEADERS began to go out, and whether its END_STREAM is out.
     begun: AtomicBool,
     finished: AtomicBool,
@@ -180,20 +184,33 @@ impl Observed {
         lock(&self.peer).window
     }
 
-    /// How much of a body, of which `handed` bytes are under way, the next frame may hold.
+    /// How much of the body that `meter` measures, of which `handed` bytes are under way, the next frame may hold.
     ///
-    /// Servers give a window back when half of it is used up (nghttp2 and what stands on it, h2 and others), and look whether it is after
-    /// each frame. What is left over of a window that is cut at other places comes back with the next window only, a round trip later: one odd
-    /// frame at the beginning of an upload costs a third of its rate for ever. So frames end where halves do.
-    pub(crate) fn until_update(&self, handed: u64) -> usize {
+    /// Servers give a window back when half of it is used up (nghttp2 and what stands on it, h2 and others), and look whether it is as
+    /// records of TLS arrive. What goes past that point waits for the next half, and with the last one past it for another round trip:
+    /// an upload that began with an odd piece would lose a third of its rate for ever. So frames end where the next halves will be full,
+    /// counted from what was given back, and so do records while the window is [`tight`](Self::is_tight).
+    pub(crate) fn until_update(&self, meter: &Meter, handed: u64) -> usize {
         let peer = lock(&self.peer);
-        let window = i64::from(peer.initial_window).min(peer.largest_window);
-        // Smaller ones would be frames of next to nothing.
+        let (window, released) = match i64::from(peer.initial_window) <= peer.largest_window {
+            true => (i64::from(peer.initial_window), meter.released.load(Ordering::Acquire)),
+            false => (peer.largest_window, 0),
+        };
         let half = match u64::try_from(window / 2) {
             Ok(half) if half >= SMALLEST_HALF => half,
             _ => return usize::MAX,
         };
-        usize::try_from(half - handed % half).unwrap_or(usize::MAX)
+        // More was given than was used: the window has grown.
+        let Some(used) = handed.checked_sub(released) else {
+            return usize::MAX;
+        };
+        usize::try_from(half - used % half).unwrap_or(usize::MAX)
+    }
+
+    /// Whether the windows are so small that it matters where a server gives them back.
+    pub(crate) fn is_tight(&self) -> bool {
+        let peer = lock(&self.peer);
+        i64::from(peer.initial_window).min(peer.largest_window) <= TIGHT
     }
 
     pub(crate) fn goaway(&self) -> Option<Goaway> {
@@ -306,7 +323,12 @@ impl Observed {
                     _ => {}
                 }
             }
-            Seen::End(head, _) if head.stream != 0 => {
+            Seen::End(head, payload) if head.stream != 0 => {
+                if head.kind == frames::WINDOW_UPDATE
+                    && let Some(meter) = self.known(head.stream)
+                {
+                    meter.released.fetch_add(increment(payload).into(), Ordering::AcqRel);
+                }
                 let ends = matches!(head.kind, frames::DATA | frames::HEADERS) && head.flags & frames::FIRST_FLAG != 0;
                 if ends && let Some(meter) = self.known(head.stream) {
                     meter.answered.store(true, Ordering::Release);
@@ -327,8 +349,7 @@ impl Observed {
                 true
             }
             frames::WINDOW_UPDATE if head.stream == 0 => {
-                // The highest bit is reserved.
-                peer.window = peer.window.saturating_add((first & 0x7fff_ffff).into());
+                peer.window = peer.window.saturating_add(increment(payload).into());
                 peer.largest_window = peer.largest_window.max(peer.window);
                 false
             }
@@ -355,6 +376,11 @@ impl Observed {
             waiting.into_iter().for_each(Waker::wake);
         }
     }
+}
+
+/// Of a WINDOW_UPDATE, whose highest bit is reserved.
+fn increment([a, b, c, d, ..]: [u8; 8]) -> u32 {
+    u32::from_be_bytes([a, b, c, d]) & 0x7fff_ffff
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,6 +4,7 @@
 //! Waiting is the driver's ([`crate::link`]).
 
 use std::{
+    collections::VecDeque,
     io::{self, IoSlice, Read, Write},
     pin::Pin,
     sync::{Arc, Mutex},
@@ -14,7 +15,7 @@ use rgit_dial::{Connection, Interest};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{
-    frames::{Head, Scanner},
+    frames::{DATA, Head, Scanner, Seen},
     observed::{Observed, lock},
 };
 
@@ -34,6 +35,8 @@ pub(crate) struct Plumbing {
     staged: Vec<u8>,
     /// How much of what is staged the connection took.
     written: usize,
+    /// Where in the stage a record of TLS has to end.
+    ends: VecDeque<usize>,
     buffer: Box<[u8]>,
     budget: usize,
     /// h2 would read on, but the budget is spent.
@@ -56,6 +59,7 @@ impl Plumbing {
             connection,
             staged: Vec::with_capacity(STAGED),
             written: 0,
+            ends: VecDeque::new(),
             buffer: vec![0; READ].into_boxed_slice(),
             budget: usize::MAX,
             more: false,
@@ -108,7 +112,11 @@ impl Plumbing {
 
     fn send(&mut self) {
         while self.written < self.staged.len() {
-            match self.connection.write(&self.staged[self.written..]) {
+            while self.ends.front().is_some_and(|end| *end <= self.written) {
+                self.ends.pop_front();
+            }
+            let end = self.ends.front().copied().unwrap_or(self.staged.len());
+            match self.connection.write(&self.staged[self.written..end]) {
                 Ok(0) => return self.fail(io::ErrorKind::WriteZero.into()),
                 Ok(count) => self.written += count,
                 Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
@@ -120,6 +128,7 @@ impl Plumbing {
             }
         }
         self.staged.clear();
+        self.ends.clear();
         self.written = 0;
         match self.connection.flush() {
             Ok(()) => {}
@@ -132,6 +141,7 @@ impl Plumbing {
     fn fail(&mut self, err: io::Error) {
         self.broken.get_or_insert((err.kind(), err.to_string()));
         self.staged.clear();
+        self.ends.clear();
         self.written = 0;
     }
 
@@ -165,12 +175,18 @@ impl Plumbing {
             }
             taken
         };
-        let mut left = taken;
+        let (mut left, mut ends_data) = (taken, false);
         for buf in bufs {
             let piece = left.min(buf.len());
-            self.outbound
-                .advance(&buf[..piece], |seen| self.observed.outgoing(seen));
+            self.outbound.advance(&buf[..piece], |seen| {
+                ends_data = matches!(seen, Seen::End(head, _) if head.kind == DATA);
+                self.observed.outgoing(seen);
+            });
             left -= piece;
+        }
+        // h2 hands over a frame's head only when it has handed over all of the one before, so this is where the frame ends.
+        if ends_data && self.connection.is_tls() && self.observed.is_tight() {
+            self.ends.push_back(self.staged.len());
         }
         Poll::Ready(Ok(taken))
     }

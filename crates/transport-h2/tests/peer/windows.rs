@@ -65,6 +65,8 @@ fn each_round_trip_uses_the_whole_window_of_a_server_that_gives_it_back_by_halve
         peer.greet(&[])?;
         let stream = peer.request()?;
         let (mut granted, mut unacknowledged, mut got, mut rounds) = (WINDOW, 0, 0, 0);
+        // The first time it is slow to look, and sees three quarters used.
+        let mut least = WINDOW * 3 / 4;
         while got < BODY {
             // All that is allowed arrives at once, and the answer to it is a round trip away.
             let (burst, mut released) = (granted.min(BODY - got), 0);
@@ -73,7 +75,8 @@ fn each_round_trip_uses_the_whole_window_of_a_server_that_gives_it_back_by_halve
                 let frame = peer.until(kind::DATA)?;
                 arrived += frame.payload.len();
                 unacknowledged += frame.payload.len();
-                if unacknowledged >= WINDOW / 2 {
+                if unacknowledged >= least {
+                    least = WINDOW / 2;
                     released += std::mem::take(&mut unacknowledged);
                 }
             }
@@ -94,8 +97,8 @@ fn each_round_trip_uses_the_whole_window_of_a_server_that_gives_it_back_by_halve
         .unwrap();
     assert_eq!(read(response).unwrap(), b"done");
     let rounds: usize = told.recv().unwrap();
-    // A window of an odd number of bytes has halves of one byte less.
-    assert!(rounds <= BODY.div_ceil(WINDOW - 1), "{rounds} round trips");
+    // A window of an odd number of bytes has halves of one byte less; the second round trip has but what the first gave back.
+    assert!(rounds <= BODY.div_ceil(WINDOW - 1) + 1, "{rounds} round trips");
 }
 
 #[test]
