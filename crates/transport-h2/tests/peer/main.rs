@@ -2,6 +2,7 @@
 //! suite (`tests/conformance`).
 
 mod hostile;
+mod records;
 mod resets;
 mod sharing;
 mod support;

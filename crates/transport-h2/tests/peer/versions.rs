@@ -15,7 +15,7 @@ use rgit_transport_h2::{H2, Tuning};
 use crate::support::{get, post, said, text};
 
 /// A transport that trusts `authority`.
-fn trusting(authority: &Authority) -> (H2, tempfile::TempDir) {
+pub(crate) fn trusting(authority: &Authority) -> (H2, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let settings = Settings::default().ca_file(authority.write_ca(directory.path()));
     let transport = H2::new(Arc::new(Dialer::new(settings).unwrap()), Tuning::default()).unwrap();
