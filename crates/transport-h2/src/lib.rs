@@ -37,6 +37,7 @@
 //!    if the answer that blocks the way is held by the thread that asks, for ever.
 //! 2. Open a stream; hand over pieces of [`Tuning::chunk`] bytes as window and [`Tuning::send_buffer`] allow. Before each, look for an
 //!    answer. A final status of 300 or more ends the sending; 2xx does not. `content-length` is announced wherever the length is known.
+//!    Into a small window frames, and records of TLS, end where the server will find half of it used: it gives back no more than it finds.
 //! 3. The body of the answer is then read from the stream, which is reset if it is dropped before its end, or if the request was not
 //!    sent to its end.
 //!
