@@ -1,0 +1,228 @@
+//! `cargo xtask bench`: rgit against git and its peers, by scenario, link and server; each time with its proof.
+//!
+//! Owns the order of things: a machine that is idle, links that are what they say, one group of cells after the other with
+//! its clients in turn, results written as they come, and the reports made of them. CONTRIBUTING.md tells how to read them.
+
+mod arguments;
+mod client;
+mod data;
+mod job;
+mod link;
+mod machine;
+mod matrix;
+mod measure;
+mod predict;
+mod progress;
+mod results;
+mod statistics;
+mod venue;
+
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use anyhow::{Context, bail};
+use rgit_testkit::{certificate::Authority, repository::Git};
+
+use crate::{cargo, demo, test};
+pub(crate) use arguments::Arguments;
+use arguments::{Measure, Verb};
+use client::Programs;
+use data::Data;
+use matrix::{Client, Group};
+use measure::Lab;
+use progress::{Progress, span};
+use results::{Cell, Outcome, Results, SCHEMA, Settings, Versions};
+
+/// Runs the bench; `false` when a client failed in a cell, or what it did did not stand up to its check.
+///
+/// # Errors
+/// When it can't be set up: a busy machine, no git, no build, no port, a link that is not what it should be.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<bool> {
+    match &arguments.verb {
+        Some(Verb::Compare { .. } | Verb::Render { .. }) => bail!("not yet"),
+        None => measure(&arguments.measure),
+    }
+}
+
+fn measure(flags: &Measure) -> anyhow::Result<bool> {
+    let groups = flags.axes().groups(&flags.filter);
+    if groups.is_empty() {
+        bail!("no cell has such a name: `cargo xtask bench --list` prints all of them");
+    }
+    if flags.list {
+        for (group, clients) in &groups {
+            clients.iter().for_each(|client| println!("{}", group.cell(*client)));
+        }
+        return Ok(true);
+    }
+    test::check_git()?;
+    // Before the build, which makes any machine busy.
+    let load = machine::idle(flags.force)?;
+    let rgit = match &flags.rgit {
+        Some(file) => file
+            .canonicalize()
+            .with_context(|| format!("find {}", file.display()))?,
+        None => demo::build()?,
+    };
+    let folder = flags
+        .output
+        .clone()
+        .unwrap_or_else(|| cargo::workspace().join("target/bench"));
+    fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+
+    let files = tempfile::tempdir().context("make a temporary directory")?;
+    let lab = lab(flags, rgit, files.path())?;
+    let mut results = begin(flags, &lab, load);
+    let file = folder.join("results.json");
+    if flags.resume && file.exists() {
+        take_over(&mut results, Results::read(&file)?)?;
+    }
+    let begun = Instant::now();
+    measure_groups(flags, &lab, &groups, &mut results, &file)?;
+    eprintln!("measured in {}; results in {}", span(begun.elapsed()), folder.display());
+    Ok(!results
+        .cells
+        .iter()
+        .any(|cell| matches!(cell.outcome, Outcome::Failed(_))))
+}
+
+/// What everything is measured with, in `files`.
+fn lab(flags: &Measure, rgit: PathBuf, files: &Path) -> anyhow::Result<Lab> {
+    let authority = Authority::new();
+    let git = Git::at(&files.join("home")).context("make a home")?;
+    let git = git.with("GIT_SSL_CAINFO", authority.write_ca(files));
+    let mut homes = Vec::new();
+    for name in ["cold", "warm"] {
+        // A daemon's socket lies here: nobody else may have a place in the folder.
+        let place = files.join(name);
+        fs::create_dir(&place).with_context(|| format!("make {}", place.display()))?;
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o700)).context("close a folder to others")?;
+        homes.push(git.with("XDG_RUNTIME_DIR", place));
+    }
+    let homes = homes.try_into().ok().context("two homes")?;
+    Ok(Lab {
+        data: Data::new(files, git, flags.bulk_mb)?,
+        authority,
+        programs: Programs::beside(rgit),
+        homes,
+        runs: flags.runs(),
+        limit: flags.limit(),
+        leave_out_slow: flags.leaves_out_slow(),
+    })
+}
+
+/// Results without a cell.
+fn begin(flags: &Measure, lab: &Lab, load: f64) -> Results {
+    let (rgit, git, others) = lab.programs.versions(&lab.data.git);
+    let words: Vec<String> = env::args().skip(1).collect();
+    Results {
+        schema: SCHEMA,
+        command: format!("cargo xtask {}", words.join(" ")),
+        date: machine::date(),
+        commit: machine::commit(),
+        host: machine::host(),
+        versions: Versions { rgit, git, others },
+        settings: Settings {
+            runs: lab.runs,
+            bulk_mb: flags.bulk_mb,
+            limit_s: lab.limit.as_secs_f64(),
+            load,
+            forced: flags.force,
+        },
+        links: Vec::new(),
+        limits: Vec::new(),
+        cells: Vec::new(),
+    }
+}
+
+/// Keeps what an earlier bench has finished, when it was made the same way.
+fn take_over(results: &mut Results, earlier: Results) -> anyhow::Result<()> {
+    let way = |results: &Results| {
+        let settings = &results.settings;
+        let same = (settings.runs, settings.bulk_mb, settings.limit_s);
+        (
+            same,
+            results.commit.clone(),
+            results.host.clone(),
+            results.versions.clone(),
+        )
+    };
+    if way(results) != way(&earlier) {
+        bail!(
+            "the earlier results were made another way (runs, sizes, limit, commit, machine or versions differ): \
+             measure again without --resume"
+        );
+    }
+    // A group that is under way has lost its turns: its clients would not have run side by side.
+    results.cells = earlier.cells;
+    let whole = |cell: &Cell| cell.outcome != Outcome::Measured || cell.runs.len() >= results.settings.runs;
+    let unfinished: Vec<Group> = results
+        .cells
+        .iter()
+        .filter(|cell| !whole(cell))
+        .map(|cell| cell.group.clone())
+        .collect();
+    results.cells.retain(|cell| !unfinished.contains(&cell.group));
+    results.links = earlier.links;
+    results.limits = earlier.limits;
+    Ok(())
+}
+
+fn measure_groups(
+    flags: &Measure,
+    lab: &Lab,
+    groups: &[(Group, Vec<Client>)],
+    results: &mut Results,
+    file: &Path,
+) -> anyhow::Result<()> {
+    let mut todo: Vec<(&Group, Vec<Cell>)> = Vec::new();
+    for (group, clients) in groups {
+        let is_there = |client: &Client| results.cell(group, *client).is_some();
+        if clients.iter().all(is_there) {
+            continue;
+        }
+        results.cells.retain(|cell| cell.group != *group);
+        todo.push((group, clients.iter().map(|client| lab.cell(group, *client)).collect()));
+    }
+    let guess = |cell: &Cell| predict::guess(lab.limit, cell.client, &cell.group, cell.payload.unwrap_or(0));
+    let measured = |cell: &&Cell| cell.outcome == Outcome::Measured;
+    let runs = |cell: &Cell| std::iter::repeat_n(guess(cell), lab.runs + 1);
+    let mut progress = Progress::new(todo.iter().flat_map(|(_, cells)| cells).filter(measured).flat_map(runs));
+
+    for (group, cells) in todo {
+        if !results.links.iter().any(|link| link.road == group.road) {
+            let link = link::check(group.road, flags.force)?;
+            eprintln!(
+                "link {}: round trip {:.2} ms, {:.0} MB/s up, {:.0} MB/s down ({})",
+                group.road,
+                link.round_trip_s * 1000.0,
+                link.up_bytes_s / 1e6,
+                link.down_bytes_s / 1e6,
+                link.kind
+            );
+            results.links.push(link);
+        }
+        let before = results.cells.clone();
+        lab.group(
+            group,
+            cells,
+            |cell, round, wall| {
+                progress.step(guess(cell));
+                if cell.outcome != Outcome::Measured {
+                    // It won't run again.
+                    (round..lab.runs).for_each(|_| progress.step(guess(cell)));
+                }
+                eprintln!("{}", progress.line(cell, round, wall));
+            },
+            |cells| {
+                results.cells = [before.as_slice(), cells].concat();
+                results.write(file)
+            },
+        )?;
+    }
+    results.write(file)
+}
