@@ -5,16 +5,21 @@
 
 mod arguments;
 mod client;
+mod compare;
 mod data;
 mod job;
 mod link;
+mod losses;
 mod machine;
 mod matrix;
 mod measure;
+mod page;
 mod predict;
 mod progress;
 mod results;
+mod roads;
 mod statistics;
+mod table;
 mod venue;
 
 use std::{
@@ -43,7 +48,15 @@ use results::{Cell, Outcome, Results, SCHEMA, Settings, Versions};
 /// When it can't be set up: a busy machine, no git, no build, no port, a link that is not what it should be.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     match &arguments.verb {
-        Some(Verb::Compare { .. } | Verb::Render { .. }) => bail!("not yet"),
+        Some(Verb::Compare { before, after }) => {
+            print!("{}", compare::compare(&Results::read(before)?, &Results::read(after)?));
+            Ok(true)
+        }
+        Some(Verb::Render { results: file }) => {
+            let results = Results::read(file)?;
+            publish(&results, file.parent().unwrap_or(Path::new(".")))?;
+            Ok(true)
+        }
         None => measure(&arguments.measure),
     }
 }
@@ -83,11 +96,44 @@ fn measure(flags: &Measure) -> anyhow::Result<bool> {
     }
     let begun = Instant::now();
     measure_groups(flags, &lab, &groups, &mut results, &file)?;
-    eprintln!("measured in {}; results in {}", span(begun.elapsed()), folder.display());
+    eprintln!("measured in {}", span(begun.elapsed()));
+    publish(&results, &folder)?;
     Ok(!results
         .cells
         .iter()
         .any(|cell| matches!(cell.outcome, Outcome::Failed(_))))
+}
+
+/// Prints the results and writes what others may read of them.
+fn publish(results: &Results, folder: &Path) -> anyhow::Result<()> {
+    println!("{}", table::terminal(results));
+    for (name, text) in [
+        ("results.md", table::markdown(results)),
+        ("index.html", page::page(results)),
+    ] {
+        let file = folder.join(name);
+        fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+    }
+    eprintln!("results.json, results.md and index.html are in {}", folder.display());
+    Ok(())
+}
+
+/// What was typed, without paths that mean something on this machine only.
+fn command(words: impl IntoIterator<Item = String>) -> String {
+    let mut words = words.into_iter();
+    let mut command = "cargo xtask".to_owned();
+    while let Some(word) = words.next() {
+        let flag = word.split('=').next().unwrap_or_default();
+        if ["--rgit", "--output"].contains(&flag) {
+            if flag == word {
+                words.next();
+            }
+            continue;
+        }
+        command += " ";
+        command += &word;
+    }
+    command
 }
 
 /// What everything is measured with, in `files`.
@@ -118,10 +164,9 @@ fn lab(flags: &Measure, rgit: PathBuf, files: &Path) -> anyhow::Result<Lab> {
 /// Results without a cell.
 fn begin(flags: &Measure, lab: &Lab, load: f64) -> Results {
     let (rgit, git, others) = lab.programs.versions(&lab.data.git);
-    let words: Vec<String> = env::args().skip(1).collect();
     Results {
         schema: SCHEMA,
-        command: format!("cargo xtask {}", words.join(" ")),
+        command: command(env::args().skip(1)),
         date: machine::date(),
         commit: machine::commit(),
         host: machine::host(),
@@ -225,4 +270,40 @@ fn measure_groups(
         )?;
     }
     results.write(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        matrix::{Scenario, Window},
+        results::made_up,
+        *,
+    };
+
+    #[test]
+    fn a_command_is_recorded_without_paths() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<String>>();
+        assert_eq!(
+            command(words("bench --rgit /a/rgit --full --output=/b -n 3")),
+            "cargo xtask bench --full -n 3"
+        );
+    }
+
+    #[test]
+    fn what_is_finished_is_taken_over_and_a_broken_round_is_not() {
+        let cell = |scenario, client, walls: &[f64]| made_up::cell(scenario, client, 0, Window::Small, walls);
+        let earlier = made_up::results(vec![
+            cell(Scenario::LsRemote, Client::H1, &[1.0, 1.0, 1.0]),
+            cell(Scenario::PushOne, Client::GitH1, &[1.0, 1.0, 1.0]),
+            cell(Scenario::PushOne, Client::H1, &[1.0, 1.0]),
+        ]);
+        let mut results = made_up::results(vec![]);
+        take_over(&mut results, earlier.clone()).expect("the same settings");
+        let names: Vec<&str> = results.cells.iter().map(|cell| &*cell.name).collect();
+        assert_eq!(names, ["ls-remote/h1/cold/0ms/64KiB"]);
+
+        results.settings.bulk_mb = 5;
+        let error = take_over(&mut results, earlier).expect_err("another size").to_string();
+        assert!(error.contains("without --resume"), "{error}");
+    }
 }
