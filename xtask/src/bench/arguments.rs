@@ -64,10 +64,10 @@ pub(super) struct Measure {
     /// Print the names of the cells and measure nothing.
     #[arg(long)]
     pub(super) list: bool,
-    /// Measured runs of each cell, after one warm-up.
+    /// Measured runs of each cell, after one warm-up [default: 5].
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) runs: Option<u16>,
-    /// Seconds after which a run is killed.
+    /// Seconds after which a run is killed [default: 120, and 8 for --quick].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) limit: Option<u32>,
     /// Megabytes (10^6 bytes) in the bulk scenarios.
@@ -93,8 +93,7 @@ pub(super) struct Measure {
 impl Measure {
     /// Measured runs of each cell.
     pub(super) fn runs(&self) -> usize {
-        let preset = if self.is_quick() { 3 } else { 5 };
-        self.runs.map_or(preset, usize::from)
+        self.runs.map_or(5, usize::from)
     }
 
     /// How long a run may take.
@@ -206,7 +205,7 @@ mod tests {
     #[test]
     fn presets_differ_and_exclude_each_other() {
         let (quick, full) = (measure(""), measure("--full"));
-        assert_eq!((quick.runs(), full.runs(), measure("-n 7").runs()), (3, 5, 7));
+        assert_eq!((quick.runs(), measure("-n 7").runs()), (5, 7));
         assert!(quick.leaves_out_slow() && !full.leaves_out_slow());
         assert!(quick.limit() < full.limit());
         let count = |measure: &Measure| measure.axes().groups(&[]).len();

@@ -5,11 +5,9 @@ use std::fmt::Write as _;
 use super::{
     losses::seconds,
     results::{Cell, Outcome, Results},
-    statistics::same,
+    statistics::{LIKELY, same},
 };
 
-/// How likely it may be that two lots of runs are the same thing after all: what three runs against three can reach.
-const LIKELY: f64 = 0.1;
 /// Medians nearer than this are the same for all that matters.
 const APART: f64 = 0.03;
 
@@ -37,10 +35,8 @@ fn moved(before: &Cell, after: &Cell) -> Moved {
             Moved::Outcome(one, other)
         };
     };
-    let walls = |cell: &Cell| cell.runs.iter().map(|run| run.wall_s).collect::<Vec<f64>>();
-    let likely = same(&walls(before), &walls(after));
-    // A little room for 0.1 that was added up.
-    if likely <= LIKELY + 1e-9 && (other.median / one.median - 1.0).abs() > APART {
+    let likely = same(&before.walls(), &after.walls());
+    if likely <= LIKELY && (other.median / one.median - 1.0).abs() > APART {
         Moved::Time(one.median, other.median, likely)
     } else {
         Moved::No

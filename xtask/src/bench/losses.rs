@@ -3,7 +3,8 @@
 
 use super::{
     matrix::Client,
-    results::{Cell, Results},
+    results::{Cell, Outcome, Results},
+    statistics::{LIKELY, same},
 };
 
 /// From this ratio on it is a loss: what differs less is told by no one.
@@ -16,6 +17,8 @@ pub(super) struct Loss {
     pub(super) ours: f64,
     pub(super) rival: Client,
     pub(super) theirs: f64,
+    /// How likely it is that the two don't differ: see [`same`].
+    pub(super) chance: f64,
 }
 
 impl Loss {
@@ -27,12 +30,13 @@ impl Loss {
     /// In a sentence.
     pub(super) fn sentence(&self) -> String {
         format!(
-            "{}: {} against {} of {}, {:.2} times as long",
+            "{}: {} against {} of {}, {:.2} times as long{}",
             self.name,
             seconds(self.ours),
             seconds(self.theirs),
             self.rival,
-            self.ratio()
+            self.ratio(),
+            if self.chance > LIKELY { " (within noise)" } else { "" }
         )
     }
 }
@@ -63,8 +67,9 @@ pub(super) fn losses(results: &Results) -> Vec<Loss> {
             losses.extend(worst.map(|(rival, theirs)| Loss {
                 name: cell.name.clone(),
                 ours: ours.median,
-                rival,
+                rival: rival.client,
                 theirs,
+                chance: same(&cell.walls(), &rival.walls()),
             }));
         }
     }
@@ -77,7 +82,7 @@ pub(super) fn defaults(results: &Results) -> Vec<String> {
     let mut defaults = Vec::new();
     for (_, cells) in results.groups() {
         for cell in cells.iter().filter(|cell| cell.client.is_ours()) {
-            if let super::results::Outcome::Killed(why) | super::results::Outcome::Failed(why) = &cell.outcome {
+            if let Outcome::Killed(why) | Outcome::Failed(why) = &cell.outcome {
                 defaults.push(format!("{}: {why}", cell.name));
             }
         }
@@ -85,11 +90,11 @@ pub(super) fn defaults(results: &Results) -> Vec<String> {
     defaults
 }
 
-fn fastest(cells: &[&Cell], of: impl Fn(Client) -> bool) -> Option<(Client, f64)> {
+fn fastest<'a>(cells: &[&'a Cell], of: impl Fn(Client) -> bool) -> Option<(&'a Cell, f64)> {
     cells
         .iter()
         .filter(|cell| of(cell.client))
-        .filter_map(|cell| Some((cell.client, cell.wall()?.median)))
+        .filter_map(|cell| Some((*cell, cell.wall()?.median)))
         .min_by(|one, other| one.1.total_cmp(&other.1))
 }
 
@@ -98,7 +103,7 @@ mod tests {
     use super::{
         super::{
             matrix::{Scenario, Window},
-            results::{Outcome, made_up},
+            results::made_up,
         },
         *,
     };
@@ -134,6 +139,11 @@ mod tests {
             losses[1].sentence(),
             "push-one/h2/cold/20ms/64KiB: 1.50 s against 1.00 s of git-h1, 1.50 times as long"
         );
+        let alone = Loss {
+            chance: 0.4,
+            ..losses[1].clone()
+        };
+        assert!(alone.sentence().ends_with("1.50 times as long (within noise)"));
         assert_eq!(defaults(&results), ["push-bulk/h2/cold/20ms/64KiB: killed after 60 s"]);
     }
 }

@@ -171,6 +171,11 @@ impl Cell {
         }
     }
 
+    /// The wall times, in order.
+    pub(super) fn walls(&self) -> Vec<f64> {
+        self.runs.iter().map(|run| run.wall_s).collect()
+    }
+
     /// Bytes a second of its payload at the median.
     pub(super) fn speed(&self) -> Option<f64> {
         Some(self.payload? as f64 / self.wall()?.median)

@@ -30,6 +30,10 @@ impl Summary {
     }
 }
 
+/// Up to this chance two lots count as different: what three runs against three can reach, and a little room for a tenth
+/// that was added up.
+pub(super) const LIKELY: f64 = 0.1 + 1e-9;
+
 /// How likely two lots this far apart are when both come from the same thing: the two-sided test of Mann and Whitney,
 /// counted out, which asks nothing of how times are distributed. 1 where either lot is empty.
 ///
