@@ -280,6 +280,63 @@ mod tests {
         *,
     };
 
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn bench(words: &[&str]) -> Arguments {
+        let words = ["bench"].iter().chain(words);
+        <Line as clap::Parser>::try_parse_from(words)
+            .expect("a command line")
+            .arguments
+    }
+
+    /// Nothing here looks at a time: that cells are measured, checked, written, taken up again and shown is all.
+    #[test]
+    fn a_small_bench_from_its_flags_to_its_page() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let output = folder.path().display().to_string();
+        // It does nothing and says that all is well.
+        let idler = client::on_path("true").expect("the program true").display().to_string();
+        let mut words = vec![
+            "--force", "--rgit", &idler, "--output", &output, "-n", "1", "--limit", "60",
+        ];
+        words.extend(["--transport", "git-h1,auto", "--scenario", "push-one", "--rtt", "5"]);
+        assert!(!run(&bench(&words)).expect("a bench"), "the idler's cell passed");
+
+        let file = folder.path().join("results.json");
+        let results = Results::read(&file).expect("results");
+        let [git, idle] = &results.cells[..] else {
+            panic!("{results:?}")
+        };
+        assert_eq!((&git.outcome, git.runs.len()), (&Outcome::Measured, 1), "{git:?}");
+        let seen = &git.runs[0];
+        assert_eq!((seen.requests, seen.connections), (Some(2), Some(1)), "{seen:?}");
+        assert!(
+            seen.up > Some(0) && seen.down > Some(0) && seen.wire.is_some_and(|wire| wire.0 > 500),
+            "{seen:?}"
+        );
+        assert!(
+            idle.outcome.why().is_some_and(|why| why.contains("refs differ")),
+            "{idle:?}"
+        );
+        assert_eq!(results.links.len(), 1);
+        for (name, expected) in [
+            ("index.html", "push-one/auto/cold/5ms/64KiB"),
+            ("results.md", "push-one/git-h1"),
+        ] {
+            let text = fs::read_to_string(folder.path().join(name)).expect("a report");
+            assert!(text.contains(expected), "{name}");
+        }
+
+        words.push("--resume");
+        assert!(!run(&bench(&words)).expect("a bench"), "what failed has still failed");
+        let again = Results::read(&file).expect("results");
+        assert_eq!(again.cells[0].runs, git.runs);
+    }
+
     #[test]
     fn a_command_is_recorded_without_paths() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<String>>();

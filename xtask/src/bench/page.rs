@@ -322,6 +322,7 @@ fn table(rows: &[Vec<String>]) -> String {
 mod tests {
     use super::{
         super::{
+            client::on_path,
             matrix::Window,
             results::{Outcome, made_up},
         },
@@ -384,6 +385,50 @@ mod tests {
         }
         assert_eq!(open, [""; 0]);
         assert!(!html.contains("NaN") && !html.contains("inf"), "a figure that is none");
+    }
+
+    /// What a browser makes of it: drawn at a phone's width, in light and in dark, without a word to the network.
+    #[test]
+    fn a_browser_draws_it_in_light_and_dark() {
+        let browsers = ["chromium", "chromium-browser", "google-chrome"];
+        let Some(browser) = browsers.iter().find_map(|name| on_path(name)) else {
+            println!(
+                "skipped: none of {} is on PATH (Debian package chromium)",
+                browsers.join(", ")
+            );
+            return;
+        };
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let file = folder.path().join("index.html");
+        std::fs::write(&file, page(&results())).expect("write the page");
+        let draw = |name: &str, scheme: u8| {
+            let picture = folder.path().join(name);
+            let output = std::process::Command::new(&browser)
+                // A sandbox of its own needs rights that a container seldom gives; the page is ours.
+                .args([
+                    "--headless",
+                    "--no-sandbox",
+                    "--disable-gpu",
+                    "--hide-scrollbars",
+                    "--window-size=500,1600",
+                ])
+                .arg("--host-resolver-rules=MAP * ~NOTFOUND")
+                .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
+                .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
+                .arg(format!("--screenshot={}", picture.display()))
+                .arg(format!("file://{}", file.display()))
+                .output()
+                .expect("start the browser");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            std::fs::read(&picture).unwrap_or_else(|error| panic!("{error}: {said}"))
+        };
+        let (dark, light) = (draw("dark.png", 0), draw("light.png", 1));
+        for picture in [&dark, &light] {
+            assert!(picture.starts_with(b"\x89PNG"));
+            // An empty page of this size packs into a few kilobytes.
+            assert!(picture.len() > 20_000, "{} bytes", picture.len());
+        }
+        assert_ne!(dark, light);
     }
 
     #[test]

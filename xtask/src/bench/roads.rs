@@ -82,7 +82,7 @@ mod tests {
                 "100ms",
                 "64KiB",
                 "10.0 s",
-                "left out: 305 s",
+                "left out: at least 305 s",
                 "10.4 s",
                 "1.04"
             ]
