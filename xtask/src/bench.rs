@@ -8,6 +8,7 @@ mod client;
 mod compare;
 mod data;
 mod job;
+mod limits;
 mod link;
 mod losses;
 mod machine;
@@ -251,6 +252,7 @@ fn measure_groups(
             );
             results.links.push(link);
         }
+        limits::add(&mut results.limits, &lab.data, group.scenario, lab.runs)?;
         let before = results.cells.clone();
         lab.group(
             group,

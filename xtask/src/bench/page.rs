@@ -29,7 +29,7 @@ body{margin:0 auto;max-width:76rem;padding:1rem;background:var(--ground);color:v
 h1{font-size:1.5rem;margin:.2rem 0 .6rem}h2{font-size:1.15rem;margin:2rem 0 .5rem}h3{font-size:1rem;margin:.6rem 0 .2rem}\
 p,li{overflow-wrap:anywhere}.quiet{color:var(--quiet);font-size:.875rem}\
 .verdict{border-left:4px solid var(--bad);padding:.1rem .9rem;margin:.5rem 0}.verdict.none{border-color:var(--good)}\
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,21rem),1fr));gap:1rem}\
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,21rem),1fr));gap:1rem}\
 figure{margin:0;min-width:0}figcaption{font-size:.875rem;color:var(--quiet)}svg{width:100%;height:auto;display:block}\
 svg text{fill:var(--ink);font:11px system-ui,sans-serif}svg .axis{stroke:var(--rule)}svg .one{stroke:var(--quiet);stroke-dasharray:3 3}\
 svg .spread{stroke:var(--ink)}.keys{display:flex;flex-wrap:wrap;gap:.2rem 1rem;padding:0;list-style:none;font-size:.875rem}\
