@@ -7,6 +7,7 @@ mod arguments;
 mod client;
 mod compare;
 mod data;
+mod front;
 mod job;
 mod limits;
 mod link;
@@ -74,6 +75,9 @@ fn measure(flags: &Measure) -> anyhow::Result<bool> {
         return Ok(true);
     }
     test::check_git()?;
+    if let Some(why) = flags.server.iter().find_map(|name| front::missing(name)) {
+        bail!("{why}");
+    }
     // Before the build, which makes any machine busy.
     let load = machine::idle(flags.force)?;
     let rgit = match &flags.rgit {

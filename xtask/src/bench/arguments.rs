@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use super::front;
 use super::matrix::{Axes, Client, Scenario, Server, Window};
 
 /// Flags of `cargo xtask bench`.
@@ -58,6 +59,9 @@ pub(super) struct Measure {
     /// HTTP/2 windows of the server: 64KiB (frames of 16 KiB), 1MiB, 16MiB.
     #[arg(long, value_delimiter = ',', value_name = "SIZE")]
     pub(super) window: Vec<Window>,
+    /// Real servers in front, with TLS and HTTP/2 as they ship: nginx, nginx-unbuffered, apache, haproxy.
+    #[arg(long, value_delimiter = ',', value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(front::NAMES))]
+    pub(super) server: Vec<String>,
     /// Only cells whose names contain one of these words.
     #[arg(long, value_delimiter = ',', value_name = "WORD")]
     pub(super) filter: Vec<String>,
@@ -123,7 +127,8 @@ impl Measure {
             .map(|rate| Some(*rate).filter(|rate| *rate > 0))
             .collect();
         replace(&mut axes.rates_mb_s, &rates);
-        let servers: Vec<Server> = self.window.iter().copied().map(Server::Testkit).collect();
+        let mut servers: Vec<Server> = self.window.iter().copied().map(Server::Testkit).collect();
+        servers.extend(self.server.iter().cloned().map(Server::Named));
         replace(&mut axes.servers, &servers);
         axes
     }

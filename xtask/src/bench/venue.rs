@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use rgit_testkit::{
     certificate::Authority,
     meter,
@@ -12,6 +12,7 @@ use rgit_testkit::{
 
 use super::{
     data::Data,
+    front::Front,
     link,
     matrix::{Group, Server},
 };
@@ -24,8 +25,9 @@ const THREADS: &str = "git-server";
 /// A server and its link, running.
 #[derive(Debug)]
 pub(super) struct Venue {
-    server: GitServer,
     relay: Option<Relay>,
+    front: Option<Front>,
+    server: GitServer,
 }
 
 /// What was spent and moved when a run began.
@@ -53,29 +55,29 @@ impl Venue {
     /// # Errors
     /// When the server or the relay doesn't start.
     pub(super) fn open(group: &Group, data: &Data, authority: &Authority) -> anyhow::Result<Venue> {
-        let window = match &group.server {
-            Server::Testkit(window) => *window,
-            Server::Named(name) => bail!("there is no server called {name}"),
+        let builder = GitServer::builder().root(&data.served).protocols(Protocols::Both);
+        let builder = match &group.server {
+            Server::Testkit(window) => builder.tls(authority).window(window.bytes()).frame_size(window.frame()),
+            Server::Named(_) => builder,
         };
-        let server = GitServer::builder()
-            .tls(authority)
-            .root(&data.served)
-            .protocols(Protocols::Both)
-            .window(window.bytes())
-            .frame_size(window.frame())
-            .start()
-            .context("start the server")?;
+        let server = builder.start().context("start the server")?;
+        let front = match &group.server {
+            Server::Testkit(_) => None,
+            Server::Named(name) => Some(Front::start(name, authority, server.address())?),
+        };
+        let address = front.as_ref().map_or(server.address(), Front::address);
         let relay = link::link(group.road)
-            .map(|link| Relay::start(server.address(), link))
+            .map(|link| Relay::start(address, link))
             .transpose()
             .context("start the relay")?;
-        Ok(Venue { server, relay })
+        Ok(Venue { relay, front, server })
     }
 
     /// The URL under which clients see the served folder.
     pub(super) fn base(&self) -> String {
-        let port = self.relay.as_ref().map_or(self.server.address().port(), Relay::port);
-        self.server.base_url_at("127.0.0.1", port)
+        let address = self.front.as_ref().map_or(self.server.address(), Front::address);
+        let address = self.relay.as_ref().map_or(address, Relay::address);
+        format!("https://{address}")
     }
 
     /// Before a run.
@@ -92,7 +94,9 @@ impl Venue {
         self.server.wait_for_children(PATIENCE);
         let requests = self.server.requests();
         Seen {
+            // What a server in front spends isn't known: nothing is better than a part.
             cpu: spent()
+                .filter(|_| self.front.is_none())
                 .zip(mark.spent)
                 .map(|(after, before)| after.saturating_sub(before)),
             up: Some(requests.iter().map(|request| request.request_bytes).sum()),
