@@ -106,7 +106,8 @@ impl Venue {
                 .zip(mark.wire)
                 .map(|(after, before)| (after.0 - before.0, after.1 - before.1)),
             requests: Some(requests.len()),
-            connections: Some(self.server.connections().len()),
+            // Behind a server in front these would be its own.
+            connections: self.front.is_none().then(|| self.server.connections().len()),
         }
     }
 
