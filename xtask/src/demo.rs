@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<bool> {
 }
 
 /// Builds rgit and asks cargo where it is: the target directory may be anywhere.
-fn build() -> anyhow::Result<PathBuf> {
+pub(crate) fn build() -> anyhow::Result<PathBuf> {
     println!("Building rgit (cargo build --release --bin rgit); the first time this takes a few minutes.");
     let output = cargo::command()
         .args(["build", "--release", "--package", "rgit-cli", "--bin", "rgit"])

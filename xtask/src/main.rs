@@ -1,4 +1,5 @@
-//! The tasks of this repository, one file each: `cargo xtask demo`, `cargo xtask test`, `cargo xtask tidy`.
+//! The tasks of this repository, one file each: `cargo xtask demo`, `cargo xtask test`, `cargo xtask bench`,
+//! `cargo xtask tidy`.
 //!
 //! Owns what is done *to* the workspace: building and checking it, and showing it at work. Nothing here is shipped, and no
 //! crate depends on it.
@@ -8,6 +9,7 @@
     reason = "a task speaks to the person who started it"
 )]
 
+mod bench;
 mod cargo;
 mod demo;
 mod test;
@@ -31,6 +33,8 @@ enum Task {
     Demo(demo::Arguments),
     /// Run every check and test, as continuous integration does.
     Test(test::Arguments),
+    /// Measure rgit against git and its peers: a matrix of scenarios, transports, links and servers.
+    Bench(Box<bench::Arguments>),
     /// Check the house rules: who may depend on whom, what sources may name, banned crates, licences.
     Tidy(tidy::Arguments),
 }
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Demo(arguments) => demo::run(&arguments),
         Task::Test(arguments) => test::run(&arguments),
+        Task::Bench(arguments) => bench::run(&arguments),
         Task::Tidy(arguments) => tidy::run(&arguments),
     };
     match outcome {

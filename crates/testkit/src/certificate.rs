@@ -90,7 +90,16 @@ impl Authority {
         })
     }
 
-    fn sign(&self, names: &[&str], alpn: &[&[u8]], adjust: impl FnOnce(&mut CertificateParams)) -> Arc<ServerConfig> {
+    /// A certificate for `names` with its chain, and its key, both as PEM: for servers that read files.
+    ///
+    /// # Panics
+    /// When a name is neither a DNS name nor an address.
+    pub fn server_pem(&self, names: &[&str]) -> (String, String) {
+        let (leaf, key) = self.issue(names, |_| {});
+        (leaf.pem() + &self.pem, key.serialize_pem())
+    }
+
+    fn issue(&self, names: &[&str], adjust: impl FnOnce(&mut CertificateParams)) -> (rcgen::Certificate, KeyPair) {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names for a certificate");
         params.distinguished_name.push(DnType::CommonName, "rgit test server");
@@ -100,6 +109,11 @@ impl Authority {
         adjust(&mut params);
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a P-256 key");
         let leaf = params.signed_by(&key, &self.issuer).expect("a signed certificate");
+        (leaf, key)
+    }
+
+    fn sign(&self, names: &[&str], alpn: &[&[u8]], adjust: impl FnOnce(&mut CertificateParams)) -> Arc<ServerConfig> {
+        let (leaf, key) = self.issue(names, adjust);
         let chain = vec![leaf.der().clone(), self.certificate.clone()];
         let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a PKCS#8 key");
         let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))

@@ -7,17 +7,23 @@ use std::{
     collections::BTreeMap,
     fs, io,
     io::Read,
+    os::unix::process::CommandExt,
     process::{Command, ExitStatus, Stdio},
     sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 mod figures;
+mod own;
 
 pub use figures::{Figures, Medians, median};
+pub use own::{children as waited_children, threads};
+
+/// Between two looks at a child's memory, where nothing else is asked for.
+const INTERVAL: Duration = Duration::from_millis(5);
 
 /// Output kept of a child, of each of stdout and stderr; the rest is read and dropped.
 const OUTPUT_KEPT: usize = 16 * 1024 * 1024;
@@ -46,6 +52,8 @@ pub struct Measured {
     pub peak_by_program: BTreeMap<String, u64>,
     /// How often memory was looked at.
     pub samples: u64,
+    /// Whether its time was up and it was killed: see [`measure_within`].
+    pub timed_out: bool,
 }
 
 impl Measured {
@@ -60,7 +68,7 @@ impl Measured {
 /// # Errors
 /// When it can't be started or waited for.
 pub fn measure(command: &mut Command) -> io::Result<Measured> {
-    measure_every(Duration::from_millis(5), command)
+    measure_every(INTERVAL, command)
 }
 
 /// As [`measure`], with another time between two looks. Each look costs the machine some tens of microseconds.
@@ -68,6 +76,19 @@ pub fn measure(command: &mut Command) -> io::Result<Measured> {
 /// # Errors
 /// When the command can't be started or waited for.
 pub fn measure_every(interval: Duration, command: &mut Command) -> io::Result<Measured> {
+    run(interval, None, command)
+}
+
+/// As [`measure`], in a process group of its own that is killed when `limit` is over.
+///
+/// # Errors
+/// When the command can't be started or waited for.
+pub fn measure_within(limit: Duration, command: &mut Command) -> io::Result<Measured> {
+    command.process_group(0);
+    run(INTERVAL, Some(limit), command)
+}
+
+fn run(interval: Duration, limit: Option<Duration>, command: &mut Command) -> io::Result<Measured> {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -81,10 +102,14 @@ pub fn measure_every(interval: Duration, command: &mut Command) -> io::Result<Me
         let stderr = scope.spawn(|| keep(stderr));
         let (done, over) = mpsc::channel::<()>();
         let sampling = scope.spawn(move || sample(id, interval, &over));
+        let (ended, watch) = mpsc::channel::<()>();
+        let watching = limit.map(|limit| scope.spawn(move || kill_after(limit, id, &watch)));
         // The exit is noticed but not taken: as long as the child is a zombie, its final times stand in /proc.
         let exited = wait_without_reaping(id);
         let wall = begun.elapsed();
-        drop(done);
+        drop((done, ended));
+        // Before the child is reaped: until then its number can't belong to another.
+        let timed_out = watching.is_some_and(|watching| watching.join().unwrap_or_default());
         let memory = sampling.join().unwrap_or_default();
         let times = times(id);
         let status = child.wait()?;
@@ -99,8 +124,18 @@ pub fn measure_every(interval: Duration, command: &mut Command) -> io::Result<Me
             peak_anonymous: (memory.samples > 0).then_some(memory.peak),
             peak_by_program: memory.by_program,
             samples: memory.samples,
+            timed_out,
         })
     })
+}
+
+/// Kills the process group `id` when `limit` is over, unless `watch` ends first. Whether it did.
+fn kill_after(limit: Duration, id: u32, watch: &mpsc::Receiver<()>) -> bool {
+    if watch.recv_timeout(limit) != Err(mpsc::RecvTimeoutError::Timeout) {
+        return false;
+    }
+    let group = i32::try_from(id).ok().and_then(Pid::from_raw);
+    group.is_some_and(|group| kill_process_group(group, Signal::KILL).is_ok())
 }
 
 fn wait_without_reaping(id: u32) -> io::Result<()> {
@@ -224,6 +259,16 @@ mod tests {
         assert!(measured.peak_anonymous > Some(32 * 1024 * 1024), "{measured:?}");
         assert!(measured.cpu() >= Some(Duration::from_millis(10)), "{measured:?}");
         assert!(measured.peak_by_program.len() >= 2, "{measured:?}");
+    }
+
+    #[test]
+    fn a_run_beyond_its_limit_is_killed_with_its_children() {
+        // The pipe of the output ends only when the grandchild is gone too.
+        let measured = measure_within(Duration::from_millis(200), &mut shell("sleep 600; true")).expect("sh");
+        assert!(measured.timed_out && !measured.status.success(), "{measured:?}");
+        assert!(measured.wall >= Duration::from_millis(200));
+        let measured = measure_within(Duration::from_secs(60), &mut shell("exit 2")).expect("sh");
+        assert!(!measured.timed_out && measured.status.code() == Some(2), "{measured:?}");
     }
 
     #[test]
