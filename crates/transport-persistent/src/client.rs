@@ -175,12 +175,18 @@ impl Outcome {
             return Outcome::Over(Err(odd()));
         };
         let trailers = head.extensions.remove::<Trailers>();
-        let length = head.headers.remove(control::LENGTH);
+        let framing = head.headers.remove(control::FRAMING);
         for name in [header::TRANSFER_ENCODING, header::CONNECTION, header::CONTENT_LENGTH] {
             head.headers.remove(name);
         }
-        if let Some(length) = length {
-            head.headers.insert(header::CONTENT_LENGTH, length);
+        if let Some(framing) = framing {
+            let is_length = framing.as_bytes().iter().all(u8::is_ascii_digit);
+            let name = if is_length {
+                header::CONTENT_LENGTH
+            } else {
+                header::TRANSFER_ENCODING
+            };
+            head.headers.insert(name, framing);
         }
         control::strip(&mut head.headers);
         head.version = wire.protocol;

@@ -17,8 +17,8 @@ pub(crate) const ASK: HeaderName = HeaderName::from_static("rgit-hop-ask");
 pub(crate) const WIRE: HeaderName = HeaderName::from_static("rgit-hop-wire");
 /// From the daemon: there is no answer of a server, but this error.
 pub(crate) const FAILURE: HeaderName = HeaderName::from_static("rgit-hop-error");
-/// From the daemon: the server's `content-length`. On the hop, bodies are chunked.
-pub(crate) const LENGTH: HeaderName = HeaderName::from_static("rgit-hop-length");
+/// From the daemon: the server's `transfer-encoding`, or else its `content-length`. On the hop, all bodies are chunked.
+pub(crate) const FRAMING: HeaderName = HeaderName::from_static("rgit-hop-framing");
 /// From the daemon, in the trailer: how the body ended.
 pub(crate) const END: HeaderName = HeaderName::from_static("rgit-hop-end");
 

@@ -124,6 +124,7 @@ pub struct Daemon {
     left: UnixStream,
     shared: Arc<Shared>,
     program: Option<Stamp>,
+    owns_socket: bool,
 }
 
 /// Tells a daemon that runs in another thread.
@@ -195,6 +196,7 @@ impl Daemon {
             left,
             program: shared.settings.program.as_deref().and_then(Stamp::of),
             shared: Arc::new(shared),
+            owns_socket: true,
         })
     }
 
@@ -231,6 +233,36 @@ impl Daemon {
         }
     }
 
+    /// The socket that a service manager handed over by `LISTEN_FDS` (sd_listen_fds(3)), if one did: the first of them.
+    ///
+    /// # Errors
+    /// When what was handed over is no socket that listens.
+    #[cfg(target_os = "linux")]
+    pub fn activated() -> io::Result<Option<UnixListener>> {
+        use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+        let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u32>().ok());
+        if number("LISTEN_PID") != Some(std::process::id()) || number("LISTEN_FDS").is_none_or(|count| count == 0) {
+            return Ok(None);
+        }
+        // A descriptor known by its number only: the kernel makes a copy that can be owned.
+        let process = pidfd_open(getpid(), PidfdFlags::empty())?;
+        let listener = UnixListener::from(pidfd_getfd(process, 3, PidfdGetfdFlags::empty())?);
+        listener.local_addr()?;
+        Ok(Some(listener))
+    }
+
+    /// Elsewhere there is no way to such a descriptor without `unsafe`.
+    #[cfg(not(target_os = "linux"))]
+    pub fn activated() -> io::Result<Option<UnixListener>> {
+        Ok(None)
+    }
+
+    /// The socket is somebody else's: leave it where it is when leaving.
+    pub fn leaving_the_socket(mut self) -> Daemon {
+        self.owns_socket = false;
+        self
+    }
+
     /// Leave the session and the process group of whoever started this process, so that no signal meant for those ends it.
     pub fn detach() {
         // A group's leader can't; then it was no client that started it, and it stays where it is.
@@ -254,10 +286,13 @@ impl Daemon {
         tracing::info!(socket = %self.place.socket().display(), pid = std::process::id(), "serving");
         let outcome = self.let_in();
         tracing::info!(?outcome, "leaving");
-        if outcome.is_ok() {
+        if outcome.is_ok() && self.owns_socket {
             self.make_way();
         }
-        let Daemon { shared, left, .. } = self;
+        let Daemon {
+            shared, left, listener, ..
+        } = self;
+        drop(listener);
         // Whoever waits for a next request need not wait any longer.
         left.shutdown(Shutdown::Both).ok();
         lock(&shared.rest).over = true;

@@ -263,8 +263,10 @@ fn hop_headers(from_server: &HeaderMap, wire: &Wire, goes_on: bool, bodiless: bo
     for name in [header::TRANSFER_ENCODING, header::CONNECTION] {
         headers.remove(name);
     }
-    if let Some(length) = headers.remove(header::CONTENT_LENGTH) {
-        headers.insert(control::LENGTH, length);
+    let length = headers.remove(header::CONTENT_LENGTH);
+    let chunks = from_server.get(header::TRANSFER_ENCODING).cloned();
+    if let Some(framing) = chunks.or(length) {
+        headers.insert(control::FRAMING, framing);
     }
     headers.insert(control::WIRE, control::wire_header(wire));
     headers.extend(chunked(goes_on));
