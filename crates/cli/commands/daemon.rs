@@ -143,7 +143,7 @@ impl Run {
             settings.reopen = recent;
         }
         let daemon = if self.listening {
-            Daemon::detach();
+            Daemon::detach().context("cannot leave the session that this was started in")?;
             log::to_file(&place.log())?;
             Daemon::from_standard_input(place, factory(), settings)
         } else {

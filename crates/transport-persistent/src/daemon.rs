@@ -9,9 +9,11 @@ use std::{
         unix::{
             fs::MetadataExt,
             net::{UnixListener, UnixStream},
+            process::CommandExt,
         },
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
+    process::Command,
     sync::{
         Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -125,6 +127,8 @@ pub struct Daemon {
     shared: Arc<Shared>,
     program: Option<Stamp>,
     owns_socket: bool,
+    /// What lay at the socket's path in the beginning: somebody may put another one there.
+    file: Option<(u64, u64)>,
 }
 
 /// Tells a daemon that runs in another thread.
@@ -191,6 +195,7 @@ impl Daemon {
         };
         Ok(Daemon {
             listener,
+            file: file(&place.socket()),
             place,
             rung,
             left,
@@ -263,10 +268,21 @@ impl Daemon {
         self
     }
 
-    /// Leave the session and the process group of whoever started this process, so that no signal meant for those ends it.
-    pub fn detach() {
-        // A group's leader can't; then it was no client that started it, and it stays where it is.
-        rustix::process::setsid().ok();
+    /// Leave the session and the process group of whoever started this process, so that no signal meant for those ends it, and let go of
+    /// the descriptors that came from there: whoever reads a pipe among them would wait for as long as the daemon lives. For that this
+    /// program takes the place of itself, by the same arguments, and comes here once more.
+    ///
+    /// # Errors
+    /// When it can't.
+    pub fn detach() -> io::Result<()> {
+        let is_leader = |session| session == rustix::process::getpid();
+        if rustix::process::getsid(None).is_ok_and(is_leader) {
+            return Ok(());
+        }
+        rustix::process::setsid()?;
+        close_fds::set_fds_cloexec(3, &[]);
+        let arguments = std::env::args_os().skip(1);
+        Err(Command::new(std::env::current_exe()?).args(arguments).exec())
     }
 
     /// To be told from elsewhere.
@@ -390,11 +406,7 @@ impl Daemon {
 
     /// Take the socket away, unless it is another daemon's by now, and turn away who comes meanwhile.
     fn make_way(&self) {
-        let ours = self.listener.local_addr().ok().and_then(|address| {
-            let path = address.as_pathname()?;
-            let listening = fs::symlink_metadata(path).ok()?;
-            Some((listening.dev(), listening.ino()))
-        });
+        let ours = self.file;
         let place = self.place.clone();
         let bell = self.shared.clone();
         let removed = Arc::new(AtomicBool::new(false));
@@ -403,9 +415,7 @@ impl Daemon {
         let remover = std::thread::spawn(move || {
             if let Ok(_lock) = place.lock() {
                 let socket = place.socket();
-                let found = fs::symlink_metadata(&socket)
-                    .ok()
-                    .map(|found| (found.dev(), found.ino()));
+                let found = file(&socket);
                 if found.is_some() && found == ours {
                     fs::remove_file(&socket).ok();
                 }
@@ -509,6 +519,12 @@ impl Drop for Client {
         self.0.changed.notify_all();
         self.0.ring();
     }
+}
+
+/// Device and inode of what lies at `path`.
+fn file(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 /// Which of these became ready, within `timeout`.

@@ -26,10 +26,6 @@ pub struct Program {
     pub arguments: Vec<OsString>,
 }
 
-/// Descriptors 3 to 9 are those that a shell hands on: of a pipe among them the reader would wait as long as the daemon lives. A shell can
-/// close them, which without `unsafe` nothing else can. Its language has no names for those above 9.
-const WITHOUT_DESCRIPTORS: &str = "exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-; exec \"$@\"";
-
 /// A connection to the daemon at `place`, started as `program` if none answers.
 pub(crate) fn connect(place: &SocketPath, program: Option<&Program>) -> Result<UnixStream, Error> {
     let Some(program) = program else { return place.connect() };
@@ -67,13 +63,10 @@ pub(crate) fn connect(place: &SocketPath, program: Option<&Program>) -> Result<U
     })
 }
 
-/// Start `program`. It makes itself a session of its own, so it is no group's leader here.
+/// Start `program`. It makes itself a session of its own, so it is no group's leader here ([`detach`](crate::Daemon::detach)).
 fn spawn(program: &Program, listener: UnixListener) -> io::Result<()> {
-    fs::metadata(&program.path)?;
-    let mut command = Command::new("/bin/sh");
+    let mut command = Command::new(&program.path);
     command
-        .args(["-c", WITHOUT_DESCRIPTORS, "sh"])
-        .arg(&program.path)
         .args(&program.arguments)
         // Secrets live in environments, too; and no directory is to be kept busy.
         .env_clear()
