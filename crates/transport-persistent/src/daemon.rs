@@ -443,7 +443,7 @@ impl Daemon {
 impl Shared {
     fn ring(&self) {
         // Full means that it rings already.
-        (&self.bell).write(&[0]).ok();
+        (&self.bell).write_all(&[0]).ok();
     }
 
     /// Go, once whoever waits on `stream` has been told to wait: it ends when the daemon does.

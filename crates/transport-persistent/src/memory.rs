@@ -182,8 +182,10 @@ mod tests {
         };
         let (profile, none) = (Profile::default(), HeaderMap::new());
         assert!(recall(&profile, &url, &none));
-        let mut other = Profile::default();
-        other.insecure = true;
+        let other = Profile {
+            insecure: true,
+            ..Profile::default()
+        };
         assert!(!recall(&other, &url, &none));
         assert!(!recall(&profile, &Uri::from_static("http://h/r/refs?x"), &none));
         let named = HeaderMap::from_iter([(header::AUTHORIZATION, "Basic x".parse().unwrap())]);
