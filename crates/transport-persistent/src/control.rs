@@ -390,7 +390,7 @@ mod tests {
         ] {
             let err = ended(Some(&end(&Err(io::Error::new(kind, "a=b; c\nd"))))).unwrap_err();
             assert_eq!(err.kind(), kind);
-            assert!(err.to_string().contains("c, d"), "{err}");
+            assert!(err.to_string().contains("c d"), "{err}");
         }
         for trailer in [None, Some(&HeaderMap::new())] {
             assert_eq!(ended(trailer).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
@@ -404,7 +404,8 @@ mod tests {
             headers.append(HeaderName::from_static(name), HeaderValue::from_static("x"));
         }
         strip(&mut headers);
-        let left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
-        assert_eq!(left, ["rgit-hopeful", "date"]);
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["date", "rgit-hopeful"]);
     }
 }

@@ -36,6 +36,7 @@ mod control;
 mod daemon;
 mod error;
 mod fields;
+mod handover;
 mod memory;
 mod place;
 mod profile;
