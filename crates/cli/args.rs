@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 
+#[cfg(unix)]
+use crate::commands::daemon;
 use crate::commands::{clone, completions, fetch, ls_remote, probe, push};
 
 /// Git over HTTP(S) as fast as the link allows.
@@ -70,6 +72,8 @@ pub(crate) enum Command {
     Clone(clone::Clone),
     LsRemote(ls_remote::LsRemote),
     Probe(probe::Probe),
+    #[cfg(unix)]
+    Daemon(daemon::DaemonCommand),
     Completions(completions::Completions),
 }
 

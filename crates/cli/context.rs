@@ -7,6 +7,8 @@ use bstr::{BStr, BString, ByteSlice};
 use rgit_porcelain::bridge::{Local, Peer};
 use rgit_porcelain::config::{HttpConfig, Proxy, is_allowed};
 use rgit_smart_http::{GitCredentials, Session};
+#[cfg(unix)]
+use rgit_transport_auto::DaemonChoice;
 use rgit_transport_auto::{Choice, Name};
 
 use crate::{args::Global, parameters, ui};
@@ -163,6 +165,13 @@ impl Context {
         choice.h2.stream_window = bytes(config, "rgit.h2.streamWindow")?;
         choice.h2.connection_window = bytes(config, "rgit.h2.connectionWindow")?;
         choice.h2.max_frame_size = bytes(config, "rgit.h2.maxFrameSize")?;
+        #[cfg(unix)]
+        if matches!(choice.name, Name::Auto | Name::Persistent) {
+            choice.daemon = Some(daemon(config)?);
+        }
+        if self.ui.verbose > 0 {
+            choice.notice = Some(|reason| ui::say!("No daemon, so that connections are made directly: {reason}"));
+        }
         Ok(choice)
     }
 
@@ -191,6 +200,24 @@ const FALLBACK_COMMITTER: [&str; 2] = [
 
 fn not_a_repository(directory: &std::path::Path) -> String {
     format!("not a git repository: '{}'", directory.display())
+}
+
+/// The daemon that keeps connections warm.
+#[cfg(unix)]
+fn daemon(config: &gix::config::File) -> Result<DaemonChoice> {
+    let place = rgit_transport_auto::daemon::place();
+    let program = crate::commands::daemon::program(&place, config)?;
+    let mut daemon = DaemonChoice::default();
+    daemon.directory = place.directory().to_owned();
+    daemon.program = Some((program.path, program.arguments));
+    if let Some(name) = config.string("rgit.persistent.upstream") {
+        let name = name.to_str_lossy().parse();
+        daemon.upstream = name.context("in the configuration key rgit.persistent.upstream")?;
+        if daemon.upstream == Name::Persistent {
+            bail!("the configuration key rgit.persistent.upstream is 'persistent': use auto, h1 or h2");
+        }
+    }
+    Ok(daemon)
 }
 
 /// Which version of the protocol to ask for (`protocol.version`).

@@ -9,6 +9,7 @@
 mod args;
 mod commands;
 mod context;
+mod duration;
 mod exit;
 mod interrupt;
 mod parameters;

@@ -8,6 +8,8 @@ mod answers;
 mod broken;
 mod early;
 mod framing;
+#[cfg(unix)]
+mod persistent;
 mod resend;
 mod reuse;
 mod support;
@@ -84,6 +86,10 @@ macro_rules! mount {
 mount!(h1 = crate::support::H1);
 mount!(h2 = crate::support::H2);
 mount!(auto = crate::support::AUTO);
+#[cfg(unix)]
+mount!(by_daemon = crate::persistent::H1);
+#[cfg(unix)]
+mount!(by_daemon_over_h2 = crate::persistent::H2);
 mount!(auto_where_only_h2_is_spoken = crate::support::AUTO_H2);
 
 /// What only bytes of HTTP/1.1 can do.

@@ -40,10 +40,10 @@ impl Options {
 
 /// A transport under test, and the protocol of the servers it is tested against.
 pub(crate) struct Mount {
-    make: fn(Options) -> Arc<dyn Transport>,
+    pub(crate) make: fn(Options) -> Arc<dyn Transport>,
     pub(crate) version: Version,
     /// How many TLS handshakes fail before the transport knows what the server speaks.
-    refused: usize,
+    pub(crate) refused: usize,
 }
 
 /// HTTP/1.1.
@@ -121,12 +121,12 @@ fn dialer(options: &Options) -> Arc<rgit_dial::Dialer> {
     Arc::new(rgit_dial::Dialer::new(dial).expect("a dialer"))
 }
 
-fn h1(options: Options) -> Arc<dyn Transport> {
+pub(crate) fn h1(options: Options) -> Arc<dyn Transport> {
     let settings = rgit_transport_h1::Settings::default().idle_timeout(options.idle_timeout.unwrap_or(IDLE));
     Arc::new(rgit_transport_h1::H1::new(dialer(&options), settings))
 }
 
-fn h2(options: Options) -> Arc<dyn Transport> {
+pub(crate) fn h2(options: Options) -> Arc<dyn Transport> {
     let tuning = rgit_transport_h2::Tuning::default()
         .idle_timeout(options.idle_timeout.unwrap_or(IDLE))
         .prior_knowledge(true);

@@ -7,6 +7,8 @@
 mod arrival;
 mod authentication;
 mod clone;
+#[cfg(unix)]
+mod daemon;
 mod delta_attribute;
 mod fetch;
 mod fetch_rules;

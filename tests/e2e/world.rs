@@ -78,7 +78,10 @@ impl World {
 
     /// `rgit`, in `directory`, with this world's home, certificate authority and identity.
     pub(crate) fn command(&self, directory: &Path) -> Command {
-        self.git.program(env!("CARGO_BIN_EXE_rgit"), directory)
+        let mut command = self.git.program(env!("CARGO_BIN_EXE_rgit"), directory);
+        // Where a daemon would be: not the user's.
+        command.env("XDG_RUNTIME_DIR", self.directory.path());
+        command
     }
 
     /// Run `rgit --transport=h1` with these arguments.

@@ -27,7 +27,11 @@ use crate::{cargo, test};
 use client::Client;
 use table::{Row, print};
 
-/// Transports of rgit, by the names that `--transport` takes.
+/// Transports of rgit, by the names that `--transport` takes. The one that starts a daemon is last, so that `auto` rides none.
+#[cfg(unix)]
+const TRANSPORTS: &[&str] = &["h1", "h2", "auto", "persistent"];
+/// The same where there is no daemon.
+#[cfg(not(unix))]
 const TRANSPORTS: &[&str] = &["h1", "h2", "auto"];
 /// Commits in the generated repository.
 const COMMITS: usize = 500;
@@ -50,6 +54,18 @@ pub(crate) struct Arguments {
     rgit: Option<PathBuf>,
 }
 
+/// The daemon that `persistent` starts ends with the demo.
+struct Daemon<'d>(&'d Git, &'d Path);
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        if cfg!(unix) {
+            let mut command = self.0.program(self.1, self.0.home());
+            command.args(["-q", "daemon", "stop"]).status().ok();
+        }
+    }
+}
+
 /// Runs the demo; `false` when a check failed.
 ///
 /// # Errors
@@ -69,6 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let mut clients = vec![Client::git()];
     clients.extend(TRANSPORTS.iter().map(|transport| Client::rgit(&rgit, transport)));
     let mut rows = Vec::new();
+    let _daemon = Daemon(&stage.git, &rgit);
     for client in &clients {
         println!("\nA repository of {COMMITS} commits, by {}:", client.name);
         rows.extend(stage.play(client)?);
@@ -142,7 +159,10 @@ impl Stage {
         println!("\nMaking a throw-away certificate authority; clients are told of it by GIT_SSL_CAINFO.");
         let authority = Authority::new();
         let git = Git::at(&files.path().join("home")).context("make a home")?;
-        let git = git.with("GIT_SSL_CAINFO", authority.write_ca(files.path()));
+        let git = git
+            .with("GIT_SSL_CAINFO", authority.write_ca(files.path()))
+            // Where the daemon's socket goes: the user's own daemon has no part in this.
+            .with("XDG_RUNTIME_DIR", files.path());
         let server = GitServer::builder()
             .tls(&authority)
             .start()

@@ -2,6 +2,8 @@
 
 pub(crate) mod clone;
 pub(crate) mod completions;
+#[cfg(unix)]
+pub(crate) mod daemon;
 pub(crate) mod fetch;
 pub(crate) mod ls_remote;
 pub(crate) mod probe;
@@ -23,6 +25,8 @@ pub(crate) fn run(args: Args) -> Result<Outcome> {
         Command::Clone(command) => command.run(&context),
         Command::LsRemote(command) => command.run(&context),
         Command::Probe(command) => command.run(&context),
+        #[cfg(unix)]
+        Command::Daemon(command) => command.run(&context),
         Command::Completions(command) => command.run(),
     }
 }

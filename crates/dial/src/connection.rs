@@ -1,3 +1,5 @@
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
 use std::{
     fmt,
     io::{self, IoSlice, Read, Write},
@@ -7,7 +9,7 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
-    fd::{AsFd, OwnedFd},
+    fd::{AsFd, BorrowedFd, OwnedFd},
     io::Errno,
 };
 
@@ -56,7 +58,7 @@ impl Ready {
     }
 }
 
-/// A connected, non-blocking stream of plaintext bytes, over TCP or TLS.
+/// A connected, non-blocking stream of plaintext bytes, over TCP, TLS, or a Unix socket that somebody else connected.
 ///
 /// Reads and writes return [`WouldBlock`](io::ErrorKind::WouldBlock) instead of waiting; [`wait`](Self::wait) waits. With TLS, a
 /// successful write may leave ciphertext behind: [`flush`](Write::flush) until it succeeds before relying on the peer having
@@ -72,6 +74,8 @@ pub struct Connection {
 
 enum Stream {
     Plain(TcpStream),
+    #[cfg(unix)]
+    Local(UnixStream),
     Tls(Box<Tls>),
 }
 
@@ -92,17 +96,33 @@ impl Connection {
         }
     }
 
-    fn socket(&self) -> &TcpStream {
+    /// A stream to a process on this machine, made in `dial_time`. Its round trip counts as none.
+    ///
+    /// # Errors
+    /// When the socket can't be made non-blocking.
+    #[cfg(unix)]
+    pub fn local(socket: UnixStream, dial_time: Duration) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Connection {
+            stream: Stream::Local(socket),
+            dial_time,
+            round_trip: Duration::ZERO,
+        })
+    }
+
+    fn socket(&self) -> BorrowedFd<'_> {
         match &self.stream {
-            Stream::Plain(socket) => socket,
-            Stream::Tls(tls) => tls.socket(),
+            Stream::Plain(socket) => socket.as_fd(),
+            #[cfg(unix)]
+            Stream::Local(socket) => socket.as_fd(),
+            Stream::Tls(tls) => tls.socket().as_fd(),
         }
     }
 
     /// Wait until `interest` can be served or `timeout` passes. Plaintext that lies in the TLS session counts as readable at once.
     pub fn wait(&self, interest: Interest, timeout: Duration) -> io::Result<Ready> {
         let Stream::Tls(tls) = &self.stream else {
-            return wait_on(self.socket(), interest, timeout);
+            return wait_on(&self.socket(), interest, timeout);
         };
         let held = interest.read && tls.holds_input();
         let asked = Interest {
@@ -119,8 +139,8 @@ impl Connection {
     /// The protocol agreed on by ALPN (RFC 7301), where both sides spoke it.
     pub fn alpn(&self) -> Option<&[u8]> {
         match &self.stream {
-            Stream::Plain(_) => None,
             Stream::Tls(tls) => tls.session().alpn_protocol(),
+            _ => None,
         }
     }
 
@@ -132,8 +152,8 @@ impl Connection {
     /// The version of TLS as its specification is called, `TLSv1_3` or `TLSv1_2`; `None` without TLS.
     pub fn tls_version(&self) -> Option<&'static str> {
         match &self.stream {
-            Stream::Plain(_) => None,
             Stream::Tls(tls) => tls.session().protocol_version()?.as_str(),
+            _ => None,
         }
     }
 
@@ -141,14 +161,14 @@ impl Connection {
     /// ciphertext. Plaintext that lies in the TLS session does not show there, so read until [`WouldBlock`](io::ErrorKind::WouldBlock)
     /// before waiting on it. The socket is closed when the connection and every such descriptor are.
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
-        self.socket().as_fd().try_clone_to_owned()
+        self.socket().try_clone_to_owned()
     }
 
     /// Whether the TLS handshake took up an earlier session, which spares the certificates.
     pub fn is_resumed(&self) -> bool {
         match &self.stream {
-            Stream::Plain(_) => false,
             Stream::Tls(tls) => tls.session().handshake_kind() == Some(rustls::HandshakeKind::Resumed),
+            _ => false,
         }
     }
 
@@ -162,9 +182,14 @@ impl Connection {
         self.round_trip
     }
 
-    /// The peer's address.
+    /// The peer's address; a Unix socket has none.
     pub fn peer(&self) -> io::Result<SocketAddr> {
-        self.socket().peer_addr()
+        match &self.stream {
+            Stream::Plain(socket) => socket.peer_addr(),
+            #[cfg(unix)]
+            Stream::Local(_) => Err(io::ErrorKind::Unsupported.into()),
+            Stream::Tls(tls) => tls.socket().peer_addr(),
+        }
     }
 
     /// Whether an *idle* connection is of no use any more: closed by the peer, broken, or holding bytes nobody asked for. Costs one
@@ -173,11 +198,11 @@ impl Connection {
     /// A connection that the peer closes at this very moment can still look fresh.
     pub fn is_stale(&mut self) -> bool {
         match &mut self.stream {
-            Stream::Plain(socket) => !matches!(
-                wait_on(socket, Interest::READ, Duration::ZERO),
+            Stream::Tls(tls) => tls.is_stale(),
+            _ => !matches!(
+                wait_on(&self.socket(), Interest::READ, Duration::ZERO),
                 Ok(Ready { readable: false, .. })
             ),
-            Stream::Tls(tls) => tls.is_stale(),
         }
     }
 
@@ -187,7 +212,13 @@ impl Connection {
             tls.send_close_notify();
             tls.flush().ok();
         }
-        self.socket().shutdown(Shutdown::Write).ok();
+        match &self.stream {
+            Stream::Plain(socket) => socket.shutdown(Shutdown::Write),
+            #[cfg(unix)]
+            Stream::Local(socket) => socket.shutdown(Shutdown::Write),
+            Stream::Tls(tls) => tls.socket().shutdown(Shutdown::Write),
+        }
+        .ok();
     }
 }
 
@@ -195,6 +226,8 @@ impl Read for Connection {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match &mut self.stream {
             Stream::Plain(socket) => socket.read(buf),
+            #[cfg(unix)]
+            Stream::Local(socket) => socket.read(buf),
             Stream::Tls(tls) => tls.read(buf),
         }
     }
@@ -204,6 +237,8 @@ impl Write for Connection {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         match &mut self.stream {
             Stream::Plain(socket) => socket.write(buf),
+            #[cfg(unix)]
+            Stream::Local(socket) => socket.write(buf),
             Stream::Tls(tls) => tls.write(buf),
         }
     }
@@ -211,14 +246,16 @@ impl Write for Connection {
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         match &mut self.stream {
             Stream::Plain(socket) => socket.write_vectored(bufs),
+            #[cfg(unix)]
+            Stream::Local(socket) => socket.write_vectored(bufs),
             Stream::Tls(tls) => tls.write_vectored(bufs),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.stream {
-            Stream::Plain(_) => Ok(()),
             Stream::Tls(tls) => tls.flush(),
+            _ => Ok(()),
         }
     }
 }
@@ -235,7 +272,7 @@ impl fmt::Debug for Connection {
 }
 
 /// `poll` for one socket.
-pub(crate) fn wait_on(socket: &TcpStream, interest: Interest, timeout: Duration) -> io::Result<Ready> {
+pub(crate) fn wait_on(socket: &impl AsFd, interest: Interest, timeout: Duration) -> io::Result<Ready> {
     let mut flags = PollFlags::empty();
     flags.set(PollFlags::IN, interest.read);
     flags.set(PollFlags::OUT, interest.write);

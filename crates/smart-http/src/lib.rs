@@ -19,6 +19,7 @@ mod discovery;
 mod error;
 mod git_credentials;
 mod headers;
+mod lasting;
 mod options;
 mod post;
 mod redirect;
@@ -32,6 +33,7 @@ pub use credentials::{CredentialRequest, Credentials, CredentialsError, Identity
 pub use discovery::Discovery;
 pub use error::{Error, Unauthenticated};
 pub use git_credentials::GitCredentials;
+pub use lasting::{is_capability_advertisement, is_git_answer, repository_of};
 pub use options::{FollowRedirects, Options, Service};
 pub use post::Reply;
 pub use session::{Exchange, Session};

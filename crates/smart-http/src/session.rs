@@ -3,7 +3,7 @@
 use std::{io::Read, sync::Arc};
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use rgit_transport::{Answer, Body, Repeatable, Transport, Wire};
+use rgit_transport::{Answer, Body, Rememberable, Repeatable, Transport, Wire};
 
 use crate::{
     Credentials, Error, Options, Service, Unauthenticated,
@@ -211,6 +211,15 @@ impl Session {
         if ask.service == Service::UploadPack {
             // It reads only. A push may not be repeated: its hooks would run twice, and its own success would refuse it.
             request.extensions_mut().insert(Repeatable);
+            if ask.method == Method::GET
+                && ask
+                    .git_protocol
+                    .as_ref()
+                    .is_some_and(|protocol| protocol == "version=2")
+            {
+                // Where the server speaks that version, the answer names no refs.
+                request.extensions_mut().insert(Rememberable);
+            }
         }
         let response = self.transport.exchange(request)?;
         trace::answer(&response);
@@ -297,7 +306,7 @@ pub(crate) fn check_type(response: &Response<Answer>, url: &str, service: Servic
     }
 }
 
-fn is_coded(headers: &http::HeaderMap) -> Option<String> {
+pub(crate) fn is_coded(headers: &http::HeaderMap) -> Option<String> {
     let coding = headers.get(header::CONTENT_ENCODING)?;
     let coding = String::from_utf8_lossy(coding.as_bytes()).trim().to_ascii_lowercase();
     (!coding.is_empty() && coding != "identity").then_some(coding)

@@ -93,6 +93,21 @@ impl Auto {
         })
     }
 
+    /// See that a connection to `origin` lies idle, over HTTP/2 where one is open already or nothing else is spoken; `true` if one had to
+    /// be made.
+    ///
+    /// # Errors
+    /// As an exchange's that can't connect.
+    pub fn warm(&self, origin: &Origin) -> Result<bool, Error> {
+        let only = self.origins.with(origin, |known| known.only);
+        let made = self.h2.get().and_then(|made| made.as_ref().ok());
+        match made {
+            Some(h2) if only == Some(Protocol::Http2) => h2.warm(origin),
+            Some(h2) if h2.open(origin).is_some() => Ok(false),
+            _ => self.h1.warm(origin),
+        }
+    }
+
     /// The road for `work`.
     fn choose(&self, origin: &Origin, work: &Work) -> Protocol {
         let known = self.origins.with(origin, |known| known.clone());

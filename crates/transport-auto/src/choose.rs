@@ -1,4 +1,4 @@
-use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use rgit_dial::{Dialer, Verify};
 use rgit_transport::Transport;
@@ -61,6 +61,22 @@ pub struct Choice {
     pub idle_timeout: Option<Duration>,
     /// How HTTP/2 is spoken, where it is.
     pub h2: H2Choice,
+    /// The daemon that keeps connections warm, where one may be ridden. Without, [`Name::Auto`] goes its own way.
+    pub daemon: Option<DaemonChoice>,
+    /// Told why a daemon that was asked for can't be had, before the direct way is taken.
+    pub notice: Option<fn(&str)>,
+}
+
+/// Where the daemon is, and how it is started.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct DaemonChoice {
+    /// The directory that holds its socket.
+    pub directory: PathBuf,
+    /// The program that runs it, with arguments; only [`Name::Persistent`] starts it.
+    pub program: Option<(PathBuf, Vec<OsString>)>,
+    /// What it speaks to servers (`rgit.persistent.upstream`).
+    pub upstream: Name,
 }
 
 /// What configuration said of HTTP/2. `None` is the transport's default; what the protocol doesn't allow becomes the nearest that it does.
@@ -82,6 +98,24 @@ impl Choice {
         dial.ca_file = self.ca_file.clone();
         dial.verify = if self.insecure { Verify::Off } else { Verify::Full };
         Dialer::new(dial).map(Arc::new)
+    }
+
+    pub(crate) fn h1(&self) -> rgit_transport_h1::Settings {
+        let mut settings = rgit_transport_h1::Settings::default();
+        if let Some(idle_timeout) = self.idle_timeout {
+            settings.idle_timeout = idle_timeout;
+        }
+        settings
+    }
+
+    pub(crate) fn h2(&self) -> Result<H2, Error> {
+        let tuning = self.h2.tuning(self.idle_timeout);
+        H2::new(self.dialer()?, tuning).map_err(Error::Descriptors)
+    }
+
+    pub(crate) fn auto(&self) -> Result<Auto, Error> {
+        let tuning = self.h2.tuning(self.idle_timeout);
+        Ok(Auto::new(self.dialer()?, self.h1(), tuning))
     }
 }
 
@@ -114,12 +148,15 @@ pub enum Error {
         /// As given.
         name: String,
     },
-    /// The transport isn't part of this build.
-    #[error("the transport '{name}' isn't part of this build: use auto, h1 or h2")]
+    /// The transport isn't there on this system.
+    #[error("the transport '{name}' isn't there on this system: use auto, h1 or h2")]
     NotBuilt {
         /// As asked for.
         name: Name,
     },
+    /// Nothing was said of a daemon.
+    #[error("the transport 'persistent' needs a daemon, and this program has none to start")]
+    NoDaemon,
     /// The system gave no descriptors for a transport to work with.
     #[error("can't set up the transport; are too many files open?")]
     Descriptors(#[source] std::io::Error),
@@ -131,25 +168,17 @@ pub enum Error {
 /// The transport that `choice` asks for. Connects to nothing yet.
 ///
 /// # Errors
-/// When the transport isn't part of this build, or its TLS settings can't be used.
+/// When the transport isn't there on this system, or its TLS settings can't be used.
 pub fn choose(choice: &Choice) -> Result<Arc<dyn Transport>, Error> {
-    let h1 = || {
-        let mut settings = rgit_transport_h1::Settings::default();
-        if let Some(idle_timeout) = choice.idle_timeout {
-            settings.idle_timeout = idle_timeout;
-        }
-        settings
-    };
+    #[cfg(unix)]
+    if let (Name::Auto | Name::Persistent, Some(daemon)) = (choice.name, &choice.daemon) {
+        return crate::daemon::ride(choice, daemon);
+    }
     match choice.name {
-        Name::Auto => {
-            let tuning = choice.h2.tuning(choice.idle_timeout);
-            Ok(Arc::new(Auto::new(choice.dialer()?, h1(), tuning)))
-        }
-        Name::H1 => Ok(Arc::new(H1::new(choice.dialer()?, h1()))),
-        Name::H2 => {
-            let tuning = choice.h2.tuning(choice.idle_timeout);
-            Ok(Arc::new(H2::new(choice.dialer()?, tuning).map_err(Error::Descriptors)?))
-        }
+        Name::Auto => Ok(Arc::new(choice.auto()?)),
+        Name::H1 => Ok(Arc::new(H1::new(choice.dialer()?, choice.h1()))),
+        Name::H2 => Ok(Arc::new(choice.h2()?)),
+        Name::Persistent if cfg!(unix) => Err(Error::NoDaemon),
         name @ Name::Persistent => Err(Error::NotBuilt { name }),
     }
 }
@@ -171,13 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_built_says_so_and_what_to_use() {
+    fn a_name_yields_its_transport() {
         let choice = |name| Choice {
             name,
             ..Choice::default()
         };
         let err = choose(&choice(Name::Persistent)).unwrap_err().to_string();
-        assert!(err.contains("persistent") && err.contains("h1"), "{err}");
+        assert!(err.contains("persistent"), "{err}");
         assert!(format!("{:?}", choose(&choice(Name::Auto)).unwrap()).contains("Auto"));
         assert!(format!("{:?}", choose(&choice(Name::H2)).unwrap()).contains("H2"));
     }

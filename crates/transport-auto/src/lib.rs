@@ -7,6 +7,8 @@
 //! [`Auto`] chooses for each exchange, by a [`CostModel`] that is a pure function of what is known before it begins. A single command
 //! rides HTTP/1.1: its first request costs the same over either protocol, and HTTP/1.1 can't be held back by a server's HTTP/2 window.
 //!
+//! The daemon's room is handed its upstreams from here (`daemon`, on Unix).
+//!
 //! [`probe()`] looks at a server without asking it for anything, and tells what the [`CostModel`] makes of it.
 
 #[cfg(not(any(feature = "ring", feature = "graviola")))]
@@ -16,9 +18,11 @@ mod attempts;
 mod auto;
 mod choose;
 mod cost;
+#[cfg(unix)]
+pub mod daemon;
 pub mod probe;
 
 pub use auto::Auto;
-pub use choose::{Choice, Error, H2Choice, Name, choose};
+pub use choose::{Choice, DaemonChoice, Error, H2Choice, Name, choose};
 pub use cost::{Amount, CostModel, Link, Protocol, Road, Work};
 pub use probe::probe;

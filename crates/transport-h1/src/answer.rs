@@ -2,9 +2,10 @@
 
 use std::{
     io::{self, Read},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
+use http::HeaderMap;
 use rgit_dial::{Connection, Interest, Origin};
 use rgit_transport::Answer;
 
@@ -12,8 +13,31 @@ use crate::{
     Settings,
     exchange::{idle_for, is_retry},
     framing::{Decoder, Receiving},
+    head,
     pool::Pool,
 };
+
+/// The trailer of a chunked answer (RFC 9110, section 6.5), in the response's extensions: empty until its body was read to the end.
+#[derive(Debug, Clone, Default)]
+pub struct Trailers(Arc<OnceLock<HeaderMap>>);
+
+impl Trailers {
+    /// Its fields; `None` before the end of the body, and where there were none.
+    pub fn fields(&self) -> Option<&HeaderMap> {
+        self.0.get()
+    }
+
+    /// Lines that are no fields are no trailer: nothing depends on them but who asked for them.
+    fn keep(&self, lines: &[u8]) {
+        let mut parsed = [httparse::EMPTY_HEADER; head::LINES];
+        if let Ok(httparse::Status::Complete((_, fields))) = httparse::parse_headers(lines, &mut parsed)
+            && !fields.is_empty()
+            && let Ok(fields) = head::map(fields)
+        {
+            self.0.set(fields).ok();
+        }
+    }
+}
 
 /// Reads at least this large go around the buffer.
 const DIRECT: usize = 16 * 1024;
@@ -27,6 +51,7 @@ pub(crate) struct AnswerBody {
     start: usize,
     end: usize,
     settings: Settings,
+    trailers: Trailers,
     /// Where the connection goes when the body is over.
     home: Option<(Arc<Pool>, Origin)>,
     may_be_reset: bool,
@@ -44,10 +69,16 @@ impl AnswerBody {
             end: rest.len(),
             buffer: rest,
             settings,
+            trailers: Trailers::default(),
             home: None,
             may_be_reset: false,
             broken: None,
         }
+    }
+
+    /// Where the trailer will be found.
+    pub(crate) fn trailers(&self) -> Trailers {
+        self.trailers.clone()
     }
 
     /// The connection can serve another exchange when the body is over.
@@ -75,6 +106,7 @@ impl AnswerBody {
         let Some(mut connection) = self.connection.take() else {
             return;
         };
+        self.trailers.keep(self.decoder.trailer());
         match self.home.take() {
             // Bytes behind the body were not asked for: whatever they are, they must not become the next answer.
             Some((pool, origin)) if self.start == self.end => pool.put(origin, connection),

@@ -1,4 +1,4 @@
-//! The chunked transfer coding, decoded (RFC 9112, section 7.1). Extensions and trailers are dropped.
+//! The chunked transfer coding, decoded (RFC 9112, section 7.1). Extensions are dropped, trailers kept for who asks.
 
 /// Longest chunk-size line, extensions included.
 const LINE_LIMIT: usize = 4 * 1024;
@@ -16,6 +16,7 @@ pub(crate) struct Chunked {
     place: Place,
     /// Bytes of the current line or trailer, for the limits.
     line: usize,
+    trailer: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,16 @@ const START: Place = Place::Size {
 
 impl Chunked {
     pub(crate) fn new() -> Chunked {
-        Chunked { place: START, line: 0 }
+        Chunked {
+            place: START,
+            line: 0,
+            trailer: Vec::new(),
+        }
+    }
+
+    /// The trailer's lines as they came, with the empty line behind them; whole once the body [is over](Self::is_over).
+    pub(crate) fn trailer(&self) -> &[u8] {
+        &self.trailer
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -87,6 +97,9 @@ impl Chunked {
                 written += count;
                 self.skip(count);
             } else {
+                if let Place::TrailerStart | Place::Trailer = self.place {
+                    self.trailer.push(input[used]);
+                }
                 self.place = self.step(input[used])?;
                 used += 1;
             }

@@ -24,15 +24,29 @@ impl Receiving {
         {
             return Ok(Receiving::Length(0));
         }
-        let mut codings = head.headers.get_all(header::TRANSFER_ENCODING).iter();
-        match (codings.next(), codings.next()) {
-            (None, _) => {}
-            (Some(coding), None) if coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") => {
-                return Ok(Receiving::Chunked);
-            }
-            _ => return Err(Malformed::Coding),
+        match is_chunked(&head.headers)? {
+            true => Ok(Receiving::Chunked),
+            false => Ok(content_length(&head.headers)?.map_or(Receiving::ToEnd, Receiving::Length)),
         }
-        Ok(content_length(&head.headers)?.map_or(Receiving::ToEnd, Receiving::Length))
+    }
+
+    /// How the body of a request with these headers is framed; `None` where there is none. One with both framings is refused: it may be
+    /// an attempt to smuggle another request in (RFC 9112, section 6.1).
+    pub(crate) fn of_request(headers: &HeaderMap) -> Result<Option<Receiving>, Malformed> {
+        match (is_chunked(headers)?, content_length(headers)?) {
+            (true, None) => Ok(Some(Receiving::Chunked)),
+            (true, Some(_)) => Err(Malformed::Coding),
+            (false, length) => Ok(length.map(Receiving::Length)),
+        }
+    }
+}
+
+fn is_chunked(headers: &HeaderMap) -> Result<bool, Malformed> {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(false),
+        (Some(coding), None) if coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") => Ok(true),
+        _ => Err(Malformed::Coding),
     }
 }
 
@@ -78,6 +92,14 @@ impl Decoder {
             Decoder::Length(left) => *left == 0,
             Decoder::Chunked(chunked) => chunked.is_over(),
             Decoder::ToEnd => false,
+        }
+    }
+
+    /// The trailer's lines, where there was one.
+    pub(crate) fn trailer(&self) -> &[u8] {
+        match self {
+            Decoder::Chunked(chunked) => chunked.trailer(),
+            _ => &[],
         }
     }
 

@@ -8,7 +8,7 @@ use crate::framing::Receiving;
 /// Longest head taken, all lines together.
 pub(crate) const LIMIT: usize = 64 * 1024;
 /// Most header lines taken.
-const LINES: usize = 256;
+pub(crate) const LINES: usize = 256;
 
 /// Status line and headers of an answer.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub(crate) enum Malformed {
     TooLong,
     #[error("the answer has more than {LINES} header lines")]
     TooManyLines,
+    #[error("the request has no method")]
+    Method,
     #[error("the answer's status is no HTTP status")]
     Status,
     #[error("the answer has a header that is not allowed in HTTP")]
@@ -51,20 +53,11 @@ impl Head {
         let mut parsed = httparse::Response::new(&mut lines);
         let mut config = httparse::ParserConfig::default();
         config.allow_obsolete_multiline_headers_in_responses(true);
-        let length = match config.parse_response(&mut parsed, window) {
-            Ok(httparse::Status::Complete(length)) => length,
-            Ok(httparse::Status::Partial) if window.len() < LIMIT => return Ok(None),
-            Ok(httparse::Status::Partial) => return Err(Malformed::TooLong),
-            Err(httparse::Error::TooManyHeaders) => return Err(Malformed::TooManyLines),
-            Err(err) => return Err(Malformed::Syntax(err)),
+        let Some(length) = length(config.parse_response(&mut parsed, window), window.len())? else {
+            return Ok(None);
         };
         let status = parsed.code.and_then(|code| StatusCode::from_u16(code).ok());
-        let mut headers = HeaderMap::with_capacity(parsed.headers.len());
-        for line in parsed.headers.iter() {
-            let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| Malformed::Header)?;
-            let value = HeaderValue::from_bytes(&unfold(line.value)).map_err(|_| Malformed::Header)?;
-            headers.append(name, value);
-        }
+        let headers = map(parsed.headers)?;
         let head = Head {
             status: status.ok_or(Malformed::Status)?,
             version: if parsed.version == Some(0) {
@@ -89,6 +82,28 @@ impl Head {
             chunked && (self.version == Version::HTTP_10 || self.headers.contains_key(header::CONTENT_LENGTH));
         agreed && !dubious && framing != Receiving::ToEnd && !has_token(&self.headers, header::CONNECTION, "close")
     }
+}
+
+/// How long a head is that was parsed from `window` bytes; `None` where it is not complete yet.
+pub(crate) fn length(parsed: httparse::Result<usize>, window: usize) -> Result<Option<usize>, Malformed> {
+    match parsed {
+        Ok(httparse::Status::Complete(length)) => Ok(Some(length)),
+        Ok(httparse::Status::Partial) if window < LIMIT => Ok(None),
+        Ok(httparse::Status::Partial) => Err(Malformed::TooLong),
+        Err(httparse::Error::TooManyHeaders) => Err(Malformed::TooManyLines),
+        Err(err) => Err(Malformed::Syntax(err)),
+    }
+}
+
+/// Header lines as a map, in their order.
+pub(crate) fn map(lines: &[httparse::Header<'_>]) -> Result<HeaderMap, Malformed> {
+    let mut headers = HeaderMap::with_capacity(lines.len());
+    for line in lines {
+        let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| Malformed::Header)?;
+        let value = HeaderValue::from_bytes(&unfold(line.value)).map_err(|_| Malformed::Header)?;
+        headers.append(name, value);
+    }
+    Ok(headers)
 }
 
 /// Each line break with the white space around it becomes one space.

@@ -31,29 +31,35 @@
 
 mod answer;
 mod chunked;
+mod connect;
 mod exchange;
 mod framing;
 mod head;
 mod outgoing;
 mod pool;
 mod request;
+pub mod serve;
 mod settings;
 
 use std::{fmt, sync::Arc};
 
-use rgit_dial::{Alpn, Connection, Dialer, Origin};
-use rgit_transport::{Answer, Body, Error, Stage, Transport, Wire};
+use rgit_dial::{Connection, Dialer, Origin};
+use rgit_transport::{Answer, Body, Error, Transport, Wire};
 
 use answer::AnswerBody;
+pub use answer::Trailers;
+pub use connect::Connect;
 use exchange::{Failure, Received};
+use framing::Receiving;
 use outgoing::Outgoing;
 use pool::Pool;
-use request::Request;
+use request::{Request, Target};
 pub use settings::{PoolSettings, Settings};
 
 /// The HTTP/1.1 transport. Share one: its connections are reused only within itself.
 pub struct H1 {
-    dialer: Arc<Dialer>,
+    connect: Box<dyn Connect>,
+    target: Target,
     pool: Arc<Pool>,
     settings: Settings,
 }
@@ -61,8 +67,19 @@ pub struct H1 {
 impl H1 {
     /// A transport that connects by `dialer`.
     pub fn new(dialer: Arc<Dialer>, settings: Settings) -> H1 {
+        H1::with(Box::new(dialer), Target::Origin, settings)
+    }
+
+    /// A transport whose connections, to whatever origin, lead to somebody who passes requests on: they carry the whole URI in the
+    /// request line (RFC 9112, section 3.2.2).
+    pub fn through(connect: impl Connect + 'static, settings: Settings) -> H1 {
+        H1::with(Box::new(connect), Target::Absolute, settings)
+    }
+
+    fn with(connect: Box<dyn Connect>, target: Target, settings: Settings) -> H1 {
         H1 {
-            dialer,
+            connect,
+            target,
             pool: Arc::new(Pool::new(settings.pool.clone())),
             settings,
         }
@@ -78,20 +95,17 @@ impl H1 {
         self.pool.put(origin, connection);
     }
 
-    fn dial(&self, origin: &Origin) -> Result<Connection, Error> {
-        self.dialer.dial(origin, Alpn::Http1).map_err(|err| {
-            if err.is_alpn_refused() {
-                return Error::Version {
-                    origin: origin.to_string(),
-                    wanted: http::Version::HTTP_2,
-                    reason: "offered HTTP/1.1 by ALPN, it refused".into(),
-                    sent: 0,
-                    code: None,
-                };
-            }
-            let stage = if err.is_tls() { Stage::Tls } else { Stage::Dial };
-            Error::broken(stage, origin.to_string(), 0, err)
-        })
+    /// See that a connection to `origin` lies idle, after dropping those that the server closed; `true` if one had to be made.
+    ///
+    /// # Errors
+    /// As an exchange's that can't connect.
+    pub fn warm(&self, origin: &Origin) -> Result<bool, Error> {
+        if self.pool.refresh(origin) > 0 {
+            return Ok(false);
+        }
+        let connection = self.connect.connect(origin)?;
+        self.pool.put(origin.clone(), connection);
+        Ok(true)
     }
 
     fn answer(
@@ -117,11 +131,15 @@ impl H1 {
             false => body,
         };
         let body = if early { body.may_be_reset() } else { body };
+        let trailers = body.trailers();
         let mut response = http::Response::new(body.into_answer());
         *response.status_mut() = head.status;
         *response.version_mut() = head.version;
         *response.headers_mut() = head.headers;
         response.extensions_mut().insert(wire);
+        if framing == Receiving::Chunked {
+            response.extensions_mut().insert(trailers);
+        }
         response
     }
 }
@@ -129,7 +147,7 @@ impl H1 {
 impl Transport for H1 {
     fn exchange(&self, request: http::Request<Body<'_>>) -> Result<http::Response<Answer>, Error> {
         let (parts, mut body) = request.into_parts();
-        let request = Request::new(&parts, &body)?;
+        let request = Request::new(&parts, &body, self.target)?;
         let mut resent = 0;
         loop {
             let mut outgoing = Outgoing::new(&request, &mut body, self.settings.buffer)?;
@@ -144,7 +162,7 @@ impl Transport for H1 {
             let reused = pooled.is_some();
             let mut connection = match pooled {
                 Some(connection) => connection,
-                None => self.dial(&request.origin)?,
+                None => self.connect.connect(&request.origin)?,
             };
             let mut wire = Wire::new(http::Version::HTTP_11);
             wire.reused = reused;
@@ -177,7 +195,7 @@ impl Transport for H1 {
 impl fmt::Debug for H1 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("H1")
-            .field("dialer", &self.dialer)
+            .field("connect", &self.connect)
             .field("idle", &self.pool)
             .finish_non_exhaustive()
     }

@@ -252,7 +252,7 @@ mod tests {
             build = build.header(name, value);
         }
         let (parts, ()) = build.body(()).unwrap().into_parts();
-        let request = Request::new(&parts, &body).unwrap();
+        let request = Request::new(&parts, &body, crate::request::Target::Origin).unwrap();
         let mut outgoing = Outgoing::new(&request, &mut body, 8).unwrap();
         let mut wire = Narrow(Vec::new(), width);
         loop {

@@ -53,6 +53,26 @@ impl Pool {
         }
     }
 
+    /// How many to `origin` can still be used; the others are dropped.
+    pub(crate) fn refresh(&self, origin: &Origin) -> usize {
+        let age = self.settings.idle_age;
+        let mut all = self.lock();
+        let Some(connections) = all.get_mut(origin) else {
+            return 0;
+        };
+        let is_old = |idle: &mut Idle| idle.since.elapsed() >= age || idle.connection.is_stale();
+        let leaving: Vec<_> = connections.extract_if(.., is_old).collect();
+        let left = connections.len();
+        if left == 0 {
+            all.remove(origin);
+        }
+        drop(all);
+        for mut idle in leaving {
+            idle.connection.shutdown();
+        }
+        left
+    }
+
     /// How many to `origin` are young enough.
     pub(crate) fn idle(&self, origin: &Origin) -> usize {
         let all = self.lock();

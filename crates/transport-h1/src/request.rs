@@ -17,6 +17,15 @@ pub(crate) struct Request {
     pub(crate) closes: bool,
 }
 
+/// What stands in the request line (RFC 9112, section 3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Path and query, for the server itself.
+    Origin,
+    /// The whole URI, for somebody who passes the request on.
+    Absolute,
+}
+
 /// How the request's body is framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sending {
@@ -26,14 +35,14 @@ pub(crate) enum Sending {
 }
 
 impl Request {
-    pub(crate) fn new(parts: &Parts, body: &Body<'_>) -> Result<Request, Error> {
+    pub(crate) fn new(parts: &Parts, body: &Body<'_>, target: Target) -> Result<Request, Error> {
         let origin = Origin::try_from(&parts.uri).map_err(|err| refuse(err.to_string()))?;
         if parts.method == Method::CONNECT {
             return Err(refuse("CONNECT makes a tunnel, not an exchange"));
         }
         let framing = framing(&parts.method, &parts.headers, body)?;
         Ok(Request {
-            head: encode(parts, &origin, framing),
+            head: encode(parts, &origin, framing, target),
             origin,
             method: parts.method.clone(),
             repeatable: parts.method.is_safe() || parts.extensions.get::<Repeatable>().is_some(),
@@ -79,11 +88,14 @@ fn framing(method: &Method, headers: &HeaderMap, body: &Body<'_>) -> Result<Send
     })
 }
 
-fn encode(parts: &Parts, origin: &Origin, framing: Sending) -> Vec<u8> {
+fn encode(parts: &Parts, origin: &Origin, framing: Sending, form: Target) -> Vec<u8> {
     let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
     let mut head = Vec::with_capacity(512);
     head.extend_from_slice(parts.method.as_str().as_bytes());
     head.push(b' ');
+    if form == Target::Absolute {
+        head.extend_from_slice(origin.to_string().as_bytes());
+    }
     if !target.starts_with('/') {
         // `http://host?query`: the path of an http URI is never empty on the wire (RFC 9112, section 3.2.1).
         head.push(b'/');
@@ -110,7 +122,7 @@ fn encode(parts: &Parts, origin: &Origin, framing: Sending) -> Vec<u8> {
 }
 
 /// Names and values come from `http`'s types, which hold no line breaks.
-fn line(head: &mut Vec<u8>, name: &str, value: &[u8]) {
+pub(crate) fn line(head: &mut Vec<u8>, name: &str, value: &[u8]) {
     head.extend_from_slice(name.as_bytes());
     head.extend_from_slice(b": ");
     head.extend_from_slice(value);
@@ -127,7 +139,7 @@ mod tests {
 
     fn request(build: http::request::Builder, body: Body<'_>) -> Result<Request, Error> {
         let (parts, body) = build.body(body).unwrap().into_parts();
-        Request::new(&parts, &body)
+        Request::new(&parts, &body, Target::Origin)
     }
 
     fn head(build: http::request::Builder, body: Body<'_>) -> String {
@@ -146,6 +158,19 @@ mod tests {
             head(http::Request::get("https://[::1]?q"), Body::Empty),
             "GET /?q HTTP/1.1\r\nhost: [::1]\r\n\r\n"
         );
+    }
+
+    #[test]
+    fn whoever_passes_it_on_gets_the_whole_uri_without_the_user() {
+        for (uri, line) in [
+            ("http://user:secret@h/a?b", "GET http://h:80/a?b HTTP/1.1"),
+            ("https://[::1]:8443?q", "GET https://[::1]:8443/?q HTTP/1.1"),
+        ] {
+            let (parts, body) = http::Request::get(uri).body(Body::Empty).unwrap().into_parts();
+            let request = Request::new(&parts, &body, Target::Absolute).unwrap();
+            let head = String::from_utf8(request.head).unwrap();
+            assert_eq!(head.lines().next(), Some(line));
+        }
     }
 
     #[test]

@@ -131,6 +131,14 @@ impl H2 {
             .find_map(|link| link.observed.peer_settings())
     }
 
+    /// See that a connection to `origin` is open; `true` if one had to be made.
+    ///
+    /// # Errors
+    /// As an exchange's that can't connect.
+    pub fn warm(&self, origin: &Origin) -> Result<bool, Error> {
+        self.place(origin, false).map(|(_, reused)| !reused)
+    }
+
     /// A connection on which HTTP/2 can be spoken.
     fn dial(&self, origin: &Origin) -> Result<Connection, Error> {
         let refused = |wanted, reason: &str| Error::Version {

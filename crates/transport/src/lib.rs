@@ -25,6 +25,7 @@
 mod answer;
 mod body;
 mod error;
+mod rememberable;
 mod repeatable;
 mod token;
 mod wire;
@@ -32,6 +33,7 @@ mod wire;
 pub use answer::Answer;
 pub use body::Body;
 pub use error::{Error, Stage};
+pub use rememberable::Rememberable;
 pub use repeatable::Repeatable;
 pub use token::has_token;
 pub use wire::{PeerSettings, Wire};

@@ -14,8 +14,11 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("rgit-dial", &[]),
     ("rgit-transport-h1", &["rgit-transport", "rgit-dial"]),
     ("rgit-transport-h2", &["rgit-transport", "rgit-dial"]),
-    // Its own hop is HTTP/1.1 over a Unix socket; its upstream is handed in.
-    ("rgit-transport-persistent", &["rgit-transport", "rgit-transport-h1"]),
+    // Its own hop is HTTP/1.1 over a Unix socket; its upstream is handed in. Of `dial` it knows what a connection is.
+    (
+        "rgit-transport-persistent",
+        &["rgit-transport", "rgit-dial", "rgit-transport-h1"],
+    ),
     (
         "rgit-transport-auto",
         &[
