@@ -8,7 +8,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Child, Command, Output, Stdio},
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -52,6 +52,17 @@ impl Warm {
         ran(&command.output().expect("rgit starts"))
     }
 
+    /// The same, to be waited for later.
+    fn begin(&self, directory: &Path, arguments: &[&str]) -> Child {
+        let mut command = self.command(directory);
+        command.arg("--transport=persistent").args(arguments);
+        command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("rgit starts")
+    }
+
     /// List what the server has, by way of the daemon.
     fn list(&self, url: &str) -> Ran {
         self.rgit(self.world.directory.path(), &["-v", "ls-remote", url])
@@ -68,6 +79,19 @@ impl Warm {
 
     fn pid(&self) -> Option<u64> {
         self.status()["pid"].as_u64()
+    }
+
+    /// All daemons of this world that run, whether they can be reached or not.
+    fn daemons(&self) -> Vec<u64> {
+        let home = self.home();
+        let of_ours = |pid: &u64| {
+            let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let mut arguments = arguments.split(|byte| *byte == 0);
+            is_running(*pid) && arguments.any(|argument| argument == home.as_os_str().as_encoded_bytes())
+        };
+        let processes = fs::read_dir("/proc").expect("processes");
+        let numbers = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        numbers.filter(of_ours).collect()
     }
 
     fn home(&self) -> PathBuf {
@@ -90,7 +114,23 @@ impl Drop for Warm {
         // A directory that a test has spoilt holds a daemon all the same.
         fs::set_permissions(self.home(), fs::Permissions::from_mode(0o700)).ok();
         self.daemon(&["stop"]);
+        // Nor does `stop` reach one whose socket is gone, which a test that fails half-way leaves behind.
+        for pid in self.daemons() {
+            // It may be on its way out.
+            Command::new("kill").args(["-KILL", &pid.to_string()]).status().ok();
+        }
     }
+}
+
+#[test]
+fn no_daemon_outlives_its_test() {
+    let warm = Warm::new();
+    ran(&warm.daemon(&["start"])).exits(0);
+    let lost = warm.pid().expect("it runs");
+    assert_eq!(warm.daemons(), [lost]);
+    fs::remove_file(warm.home().join("daemon.sock")).expect("it was there");
+    drop(warm);
+    eventually("it is gone", || !is_running(lost));
 }
 
 /// Wait for what must come; the pause is between two looks at another process, which nothing here could be woken by.

@@ -1,6 +1,6 @@
 //! Many at once, and a daemon that goes in the middle of something.
 
-use std::{fs, os::unix::net::UnixListener, process::Stdio, time::Duration};
+use std::{fs, os::unix::net::UnixListener, time::Duration};
 
 use rgit_testkit::{
     history,
@@ -16,15 +16,7 @@ fn of_many_who_race_one_starts_the_daemon() {
     let warm = Warm::new();
     let url = warm.repository();
     let children: Vec<_> = (0..32)
-        .map(|_| {
-            let mut command = warm.command(warm.world.directory.path());
-            command.args(["--transport=persistent", "-v", "ls-remote", &url]);
-            command
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .expect("rgit starts")
-        })
+        .map(|_| warm.begin(warm.world.directory.path(), &["-v", "ls-remote", &url]))
         .collect();
     let mut said = Vec::new();
     for child in children {
@@ -51,13 +43,7 @@ fn a_daemon_killed_in_the_middle_is_told_of_and_the_next_command_has_another() {
     warm.world
         .server
         .respond(When::post().once(), Reply::backend().stall_after(0, &gate));
-    let mut command = warm.command(warm.world.directory.path());
-    command.args(["--transport=persistent", "ls-remote", &url]);
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("rgit starts");
+    let child = warm.begin(warm.world.directory.path(), &["ls-remote", &url]);
     assert!(gate.wait_for(1, PATIENCE), "the server was asked");
     kill("-9", first);
     let ran = ran(&child.wait_with_output().expect("it ends")).exits(128);
@@ -85,13 +71,7 @@ fn a_push_under_way_is_finished_by_a_daemon_that_leaves() {
     warm.world
         .server
         .respond(When::post().once(), Reply::backend().gate(&gate));
-    let mut command = warm.command(&source);
-    command.args(["--transport=persistent", "push", &url, "main"]);
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("rgit starts");
+    let child = warm.begin(&source, &["push", &url, "main"]);
     assert!(gate.wait_for(1, PATIENCE), "the server was asked");
     kill("-TERM", first);
     let socket = warm.home().join("daemon.sock");
