@@ -9,17 +9,21 @@ use std::{
     process::Command,
 };
 
+use rustix::io::Errno;
+
 use crate::{Daemon, Error, Settings, SocketPath, upstreams::Factory};
 
 impl Daemon {
-    /// Take the socket that whoever started this process handed over as standard input, which is empty from then on.
+    /// Take the socket that whoever started this process handed over as standard input, which is empty from then on. Standard error is
+    /// read by them until this is done; what comes after it, a panic's message for one, goes into the log.
     ///
     /// # Errors
-    /// When standard input is no socket that listens.
+    /// When standard input is no socket that listens, or the log can't be written.
     pub fn from_standard_input(place: SocketPath, factory: Box<Factory>, settings: Settings) -> io::Result<Daemon> {
         let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
         listener.local_addr()?;
         rustix::stdio::dup2_stdin(fs::File::open("/dev/null")?)?;
+        rustix::stdio::dup2_stderr(place.open_log()?)?;
         Daemon::new(listener, place, factory, settings)
     }
 
@@ -76,11 +80,12 @@ impl Daemon {
     /// # Errors
     /// When it can't.
     pub fn detach() -> io::Result<()> {
-        let is_leader = |session| session == rustix::process::getpid();
-        if rustix::process::getsid(None).is_ok_and(is_leader) {
-            return Ok(());
-        }
-        rustix::process::setsid()?;
+        match rustix::process::setsid() {
+            // It leads a group already: it has been here before. To ask for its session instead would be no use, for that has no number
+            // here when its leader lives in another PID namespace, as it does for what is run inside a container from outside.
+            Err(Errno::PERM) => return Ok(()),
+            other => other?,
+        };
         close_fds::set_fds_cloexec(3, &[]);
         let arguments = std::env::args_os().skip(1);
         Err(Command::new(std::env::current_exe()?).args(arguments).exec())

@@ -62,6 +62,15 @@ impl SocketPath {
         self.directory.join("daemon.log")
     }
 
+    /// The log, to be added to; it is its owner's alone.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn open_log(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o600).open(self.log())
+    }
+
     /// Make the directory where it isn't there, and check that it is ours alone.
     ///
     /// # Errors

@@ -6,16 +6,20 @@
 
 use std::{
     ffi::OsString,
-    fs, io,
+    fs,
+    io::{self, Read},
     os::{
         fd::OwnedFd,
         unix::net::{UnixListener, UnixStream},
     },
     path::PathBuf,
-    process::{Command, Stdio},
+    process::{ChildStderr, Command, Stdio},
 };
 
 use crate::{Error, SocketPath};
+
+/// Bytes of a daemon's last words that are passed on.
+const LAST_WORDS: u64 = 4096;
 
 /// How the daemon is run: a program that calls [`Daemon::run`](crate::Daemon::run) with its standard input for a socket.
 #[derive(Debug, Clone)]
@@ -46,11 +50,8 @@ pub(crate) fn connect(place: &SocketPath, program: Option<&Program>) -> Result<U
         _ => {}
     }
     let listener = UnixListener::bind(&socket).map_err(|err| place.error(&socket, err))?;
-    let started = spawn(program, listener).and_then(|()| match place.connect() {
-        Err(Error::NotRunning { .. }) => {
-            let said = format!("it ended at once; {} may say why", place.log().display());
-            Err(io::Error::other(said))
-        }
+    let started = spawn(program, listener).and_then(|said| match place.connect() {
+        Err(Error::NotRunning { .. }) => Err(io::Error::other(last_words(said, place))),
         other => Ok(other),
     });
     started.unwrap_or_else(|source| {
@@ -64,7 +65,8 @@ pub(crate) fn connect(place: &SocketPath, program: Option<&Program>) -> Result<U
 }
 
 /// Start `program`. It makes itself a session of its own, so it is no group's leader here ([`detach`](crate::Daemon::detach)).
-fn spawn(program: &Program, listener: UnixListener) -> io::Result<()> {
+/// What it writes to standard error before it serves can be read.
+fn spawn(program: &Program, listener: UnixListener) -> io::Result<Option<ChildStderr>> {
     let mut command = Command::new(&program.path);
     command
         .args(&program.arguments)
@@ -73,11 +75,25 @@ fn spawn(program: &Program, listener: UnixListener) -> io::Result<()> {
         .current_dir("/")
         .stdin(Stdio::from(OwnedFd::from(listener)))
         .stdout(Stdio::null())
-        .stderr(Stdio::null());
+        .stderr(Stdio::piped());
     let mut child = command.spawn()?;
+    let said = child.stderr.take();
     // Should it end before we do, somebody has to take note.
     std::thread::Builder::new()
         .name("rgit-daemon".to_owned())
         .spawn(move || child.wait())
-        .map(drop)
+        .map(|_| said)
+}
+
+/// Why a daemon that serves nobody ended. It holds the pipe until then, or until it serves, so this waits for nothing else.
+fn last_words(said: Option<ChildStderr>, place: &SocketPath) -> String {
+    let mut words = Vec::new();
+    if let Some(said) = said {
+        said.take(LAST_WORDS).read_to_end(&mut words).ok();
+    }
+    let words = String::from_utf8_lossy(&words);
+    match words.trim() {
+        "" => format!("it ended at once; {} may say why", place.log().display()),
+        words => format!("it ended at once: {words}"),
+    }
 }

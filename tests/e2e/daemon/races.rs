@@ -1,6 +1,10 @@
 //! Many at once, and a daemon that goes in the middle of something.
 
-use std::{fs, os::unix::net::UnixListener, time::Duration};
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt, net::UnixListener},
+    time::Duration,
+};
 
 use rgit_testkit::{
     history,
@@ -172,4 +176,43 @@ fn descriptors_do_not_add_up() {
         warm.list(&url).exits(0);
     }
     eventually("clients leave nothing behind", || open() <= few + 1);
+}
+
+/// What is run inside a container from outside has a session whose leader it can't name.
+#[test]
+fn a_session_of_another_namespace_is_left_like_any_other() {
+    let namespace = ["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
+    let warm = Warm::new();
+    let inside = |script: &str| {
+        let mut command = warm.world.git.program("unshare", warm.world.directory.path());
+        command.env("XDG_RUNTIME_DIR", warm.world.directory.path());
+        command
+            .args(namespace)
+            .args(["sh", "-c", script, "sh"])
+            .arg(&warm.program);
+        command.output()
+    };
+    match inside("true") {
+        Ok(output) if output.status.success() => {}
+        other => {
+            println!("skipped: no namespace can be made here: {other:?}");
+            return;
+        }
+    }
+    let script = r#""$1" daemon start && "$1" daemon status && "$1" daemon stop"#;
+    let ran = ran(&inside(script).expect("it runs")).exits(0);
+    assert!(ran.stdout.contains("The daemon runs as process"), "{}", ran.stdout);
+}
+
+#[test]
+fn the_last_words_of_a_daemon_that_cannot_serve_are_passed_on() {
+    let warm = Warm::new();
+    fs::create_dir(warm.home()).expect("a directory");
+    fs::set_permissions(warm.home(), fs::Permissions::from_mode(0o700)).expect("its mode");
+    fs::create_dir(warm.home().join("daemon.log")).expect("what can't be written to");
+    ran(&warm.daemon(&["start"]))
+        .exits(128)
+        .says("could not start the daemon")
+        .says("daemon.log");
+    assert!(!warm.home().join("daemon.sock").exists());
 }
