@@ -195,7 +195,7 @@ fn a_session_of_another_namespace_is_left_like_any_other() {
     match inside("true") {
         Ok(output) if output.status.success() => {}
         other => {
-            println!("skipped: no namespace can be made here: {other:?}");
+            eprintln!("skipped: no namespace can be made here: {other:?}");
             return;
         }
     }
