@@ -1,7 +1,9 @@
-//! An HTTP/2 server that takes or makes bytes as fast as its machine allows, for benches: uploads are dropped, a GET yields many bytes.
+//! A server that takes or makes bytes as fast as its machine allows, for benches: uploads are dropped, a GET yields many bytes.
 //!
-//! It reads and writes large pieces, parses nothing but frame heads, and serves one request at a time on a connection. Not
+//! It speaks HTTP/2 to whoever begins with its preface, else HTTP/1.1, reads and writes large pieces, parses nothing but heads, and serves one request at a time on a connection. Not
 //! for tests of behaviour: see [`frames`](crate::frames).
+
+mod http1;
 
 use std::{
     io::{self, BufReader, Read, Write},
@@ -156,7 +158,12 @@ struct Serving<S> {
 }
 
 fn serve<S: Read + Write>(mut wire: S, allowance: Allowance) -> io::Result<()> {
-    wire.read_exact(&mut [0; PREFACE])?;
+    // A request head is longer, too.
+    let mut begun = [0; PREFACE];
+    wire.read_exact(&mut begun)?;
+    if !begun.starts_with(b"PRI * HTTP/2.0") {
+        return http1::serve(&mut wire, &begun, allowance.answer);
+    }
     let settings = [
         (setting::INITIAL_WINDOW_SIZE, allowance.window),
         (setting::MAX_FRAME_SIZE, allowance.frame_size),
