@@ -42,7 +42,9 @@ impl Trailers {
 /// Reads at least this large go around the buffer.
 const DIRECT: usize = 16 * 1024;
 
-/// A body being read. Owns its connection until the body is over; dropped before, it takes the connection along.
+/// A body being read. Owns its connection until the body is over. Dropped between two chunks, it hands the connection back: who stops
+/// there has had all data, if what follows is the last chunk, and whoever uses the connection next sees whether it is. Dropped anywhere
+/// else, it takes the connection along.
 pub(crate) struct AnswerBody {
     decoder: Decoder,
     connection: Option<Connection>,
@@ -109,8 +111,18 @@ impl AnswerBody {
         self.trailers.keep(self.decoder.trailer());
         match self.home.take() {
             // Bytes behind the body were not asked for: whatever they are, they must not become the next answer.
-            Some((pool, origin)) if self.start == self.end => pool.put(origin, connection),
+            Some((pool, origin)) if self.start == self.end => pool.put(origin, connection, None),
             _ => connection.shutdown(),
+        }
+    }
+
+    /// The connection and what is left of the body, if that is no data as far as can be seen.
+    fn leave(&mut self) {
+        let decoder = std::mem::replace(&mut self.decoder, Decoder::Length(0));
+        let rest = decoder.rest(&self.buffer[self.start..self.end]);
+        if let (Some(rest), Some((pool, origin)), Some(connection)) = (rest, self.home.take(), self.connection.take()) {
+            let rest = Some(rest).filter(|rest| !rest.is_over());
+            pool.put(origin, connection, rest);
         }
     }
 
@@ -185,6 +197,14 @@ impl AnswerBody {
             _ => "the server closed the connection before the last chunk of its answer".to_owned(),
         };
         Err(io::Error::new(io::ErrorKind::UnexpectedEof, said))
+    }
+}
+
+impl Drop for AnswerBody {
+    fn drop(&mut self) {
+        if self.connection.is_some() {
+            self.leave();
+        }
     }
 }
 

@@ -65,6 +65,18 @@ impl Chunked {
         self.place == Place::Over
     }
 
+    /// Follow `input`, which is to hold no more data, only the body's end: how many bytes of it belong to that; `None` if data follows
+    /// or the framing is broken.
+    pub(crate) fn follow(&mut self, input: &[u8]) -> Option<usize> {
+        let (used, _) = self.decode(input, &mut []).ok()?;
+        (!self.is_in_data()).then_some(used)
+    }
+
+    /// Whether data of a chunk comes next.
+    pub(crate) fn is_in_data(&self) -> bool {
+        matches!(self.place, Place::Data { .. })
+    }
+
     pub(crate) fn left_of_chunk(&self) -> u64 {
         match self.place {
             Place::Data { left } => left,
@@ -219,6 +231,24 @@ mod tests {
             format!("0\r\n{}", "a: b\r\n".repeat(TRAILER_LIMIT / 6 + 1)),
         ] {
             assert!(decode(wire.as_bytes(), 1000, 1000).is_err(), "{wire:.40}");
+        }
+    }
+
+    #[test]
+    fn only_the_last_chunk_can_be_followed() {
+        let at_rest = || {
+            let mut chunked = Chunked::new();
+            let mut output = [0; 3];
+            assert_eq!(chunked.decode(b"3\r\nabc", &mut output), Ok((6, 3)));
+            chunked
+        };
+        let mut chunked = at_rest();
+        assert_eq!(chunked.follow(b"\r\n0\r"), Some(4));
+        assert!(!chunked.is_over());
+        assert_eq!(chunked.follow(b"\n\r\nHTTP/1.1"), Some(3));
+        assert!(chunked.is_over());
+        for more in ["\r\n1\r\nd", "\r\n1\r\n", "\r\nx", "d"] {
+            assert_eq!(at_rest().follow(more.as_bytes()), None, "{more:?}");
         }
     }
 

@@ -11,6 +11,7 @@ use rgit_dial::{Connection, Interest, Origin};
 use rgit_transport::{Error, Stage};
 
 use crate::{
+    chunked::Chunked,
     framing::Receiving,
     head::{self, Head, Malformed},
     outgoing::Outgoing,
@@ -70,16 +71,17 @@ impl From<Malformed> for Failure {
     }
 }
 
-/// Send `outgoing` over `connection` and receive the head of the final answer.
+/// Send `outgoing` over `connection` and receive the head of the final answer, which follows the `rest` of the answer before.
 pub(crate) fn run(
     connection: &mut Connection,
     outgoing: &mut Outgoing<'_>,
     method: &Method,
+    rest: Option<Chunked>,
     idle: Duration,
 ) -> Result<Received, Failure> {
     let mut exchange = Exchange {
         connection,
-        incoming: Incoming::new(method),
+        incoming: Incoming::new(method, rest),
         idle,
     };
     let whole = exchange.send(outgoing)?;
@@ -241,6 +243,8 @@ impl Exchange<'_> {
 /// What the server sent.
 struct Incoming<'e> {
     method: &'e Method,
+    /// What is to come of the answer before.
+    rest: Option<Chunked>,
     /// Behind the head, once there is one.
     bytes: Vec<u8>,
     head: Option<(Head, Receiving)>,
@@ -253,9 +257,10 @@ struct Incoming<'e> {
 }
 
 impl<'e> Incoming<'e> {
-    fn new(method: &'e Method) -> Self {
+    fn new(method: &'e Method, rest: Option<Chunked>) -> Self {
         Incoming {
             method,
+            rest,
             bytes: Vec::new(),
             head: None,
             early: false,
@@ -284,6 +289,7 @@ impl<'e> Incoming<'e> {
                 };
                 self.ended = Some(io::Error::new(io::ErrorKind::UnexpectedEof, said));
             }
+            Ok(_) if !self.pass_rest() => {}
             Ok(_) => {
                 let first = !self.heard;
                 self.heard = true;
@@ -298,6 +304,24 @@ impl<'e> Incoming<'e> {
             Err(err) => self.ended = Some(err),
         }
         Ok(true)
+    }
+
+    /// Drop what belongs to the answer before. Whether anything of this one has come.
+    fn pass_rest(&mut self) -> bool {
+        if let Some(mut rest) = self.rest.take() {
+            let Some(used) = rest.follow(&self.bytes) else {
+                // As if the connection had been closed before this request: not a byte of its answer can be told from what came.
+                let said = "the server went on with the answer before, which had seemed to be at its end";
+                self.ended = Some(io::Error::new(io::ErrorKind::ConnectionAborted, said));
+                self.bytes.clear();
+                return false;
+            };
+            self.bytes.drain(..used);
+            if !rest.is_over() {
+                self.rest = Some(rest);
+            }
+        }
+        !self.bytes.is_empty()
     }
 
     fn parse(&mut self, early: bool) -> Result<(), Malformed> {

@@ -95,6 +95,17 @@ impl Decoder {
         }
     }
 
+    /// What is left when all data of the body has come, but its last chunk hasn't; `None` elsewhere in a body. `input` was received and
+    /// not decoded.
+    pub(crate) fn rest(self, input: &[u8]) -> Option<Chunked> {
+        match self {
+            Decoder::Chunked(mut chunked) if !chunked.is_in_data() => {
+                (chunked.follow(input) == Some(input.len())).then_some(chunked)
+            }
+            _ => None,
+        }
+    }
+
     /// The trailer's lines, where there was one.
     pub(crate) fn trailer(&self) -> &[u8] {
         match self {

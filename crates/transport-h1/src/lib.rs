@@ -12,7 +12,10 @@
 //! 3. A final head with status 300 or more ends the sending. One of 2xx does not: up to 1 MiB of such an answer is set aside until
 //!    the body is through. A server that insists on having more of its answer read before it reads on runs into the idle timeout.
 //! 4. When writing fails, what the server said before is read; if a final head is there, it is the answer.
-//! 5. The body of the answer is then read straight from the connection, which goes back into the pool with the last byte.
+//! 5. The body of the answer is then read straight from the connection, which goes back into the pool with the last byte. It also does
+//!    when the answer is dropped between two chunks, as by a reader who knows from the content that there is no more: servers leave the
+//!    last chunk, of five bytes, to Nagle's algorithm, and to wait for it can cost a round trip. A request that can be sent again is then
+//!    sent while the last chunk is still to come (RFC 9112, section 9.3.2); another one waits for it.
 //!
 //! # What is sent again
 //! Idle connections are checked before use, so a connection that the server has closed costs nothing. A *reused* connection can still be
@@ -92,7 +95,7 @@ impl H1 {
 
     /// Take over a connection on which HTTP/1.1 was agreed and nothing was sent yet.
     pub fn adopt(&self, origin: Origin, connection: Connection) {
-        self.pool.put(origin, connection);
+        self.pool.put(origin, connection, None);
     }
 
     /// See that a connection to `origin` lies idle, after dropping those that the server closed; `true` if one had to be made.
@@ -104,7 +107,7 @@ impl H1 {
             return Ok(false);
         }
         let connection = self.connect.connect(origin)?;
-        self.pool.put(origin.clone(), connection);
+        self.pool.put(origin.clone(), connection, None);
         Ok(true)
     }
 
@@ -150,19 +153,20 @@ impl Transport for H1 {
         let request = Request::new(&parts, &body, self.target)?;
         let mut resent = 0;
         loop {
+            let can_replay = body.can_replay();
             let mut outgoing = Outgoing::new(&request, &mut body, self.settings.buffer)?;
             // The first piece may be minutes of work. Meanwhile an idle connection would grow old in our hands: what it was when it
             // was chosen would mean nothing, and a POST on a connection that was closed since is lost.
             outgoing.fill().map_err(|source| Error::Body { sent: 0, source })?;
             let pooled = if resent == 0 {
-                self.pool.take(&request.origin)
+                self.pool.take(&request.origin, request.repeatable && can_replay)
             } else {
                 None
             };
             let reused = pooled.is_some();
-            let mut connection = match pooled {
-                Some(connection) => connection,
-                None => self.connect.connect(&request.origin)?,
+            let (mut connection, rest) = match pooled {
+                Some(pooled) => pooled,
+                None => (self.connect.connect(&request.origin)?, None),
             };
             let mut wire = Wire::new(http::Version::HTTP_11);
             wire.reused = reused;
@@ -173,6 +177,7 @@ impl Transport for H1 {
                 &mut connection,
                 &mut outgoing,
                 &request.method,
+                rest,
                 self.settings.idle_timeout,
             );
             wire.sent = outgoing.sent();
@@ -181,7 +186,7 @@ impl Transport for H1 {
             match outcome {
                 Ok(received) => return Ok(self.answer(&request, connection, received, wire)),
                 Err(Failure::Silent { .. })
-                    if reused && resent == 0 && body.can_replay() && (request.repeatable || !head_sent) =>
+                    if reused && resent == 0 && can_replay && (request.repeatable || !head_sent) =>
                 {
                     tracing::debug!(origin = %request.origin, "a reused connection was closed by the server; sending again");
                     resent += 1;

@@ -3,13 +3,17 @@
 use std::{
     collections::HashMap,
     fmt,
+    io::Read,
     sync::{Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use rgit_dial::{Connection, Origin};
+use rgit_dial::{Connection, Interest, Origin};
 
-use crate::PoolSettings;
+use crate::{PoolSettings, chunked::Chunked, exchange::is_retry};
+
+/// How long to wait for the last chunk of an answer whose content has come. It is on its way, or never will be.
+const LAST_CHUNK: Duration = Duration::from_secs(1);
 
 /// Idle connections only: one in use belongs to its exchange, and then to its answer, which brings it back.
 ///
@@ -23,6 +27,35 @@ pub(crate) struct Pool {
 struct Idle {
     connection: Connection,
     since: Instant,
+    /// What is left of the answer before: nothing, or the last chunk.
+    rest: Option<Chunked>,
+}
+
+impl Idle {
+    /// Take what has come of the answer before, after waiting for it until `patience` is over. Whether the connection can still be used.
+    fn settle(&mut self, patience: Duration) -> bool {
+        let begun = Instant::now();
+        while let Some(rest) = &mut self.rest {
+            let mut buffer = [0; 512];
+            match self.connection.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(count) if rest.follow(&buffer[..count]) != Some(count) => return false,
+                Ok(_) if rest.is_over() => self.rest = None,
+                Ok(_) => {}
+                Err(err) if is_retry(&err) => {
+                    let left = patience.saturating_sub(begun.elapsed());
+                    if left.is_zero() {
+                        return true;
+                    }
+                    if self.connection.wait(Interest::READ, left).is_err() {
+                        return false;
+                    }
+                }
+                Err(_) => return false,
+            }
+        }
+        !self.connection.is_stale()
+    }
 }
 
 impl Pool {
@@ -33,8 +66,10 @@ impl Pool {
         }
     }
 
-    /// The youngest connection to `origin` that can still be used.
-    pub(crate) fn take(&self, origin: &Origin) -> Option<Connection> {
+    /// The youngest connection to `origin` that can still be used, and what is left of the answer before: nothing, unless the request
+    /// `may_precede` that, being one that can be sent again (RFC 9112, section 9.3.2).
+    pub(crate) fn take(&self, origin: &Origin, may_precede: bool) -> Option<(Connection, Option<Chunked>)> {
+        let patience = if may_precede { Duration::ZERO } else { LAST_CHUNK };
         loop {
             // One at a time: looking at the socket happens outside the lock.
             let mut idle = {
@@ -46,8 +81,9 @@ impl Pool {
                 }
                 idle?
             };
-            if idle.since.elapsed() < self.settings.idle_age && !idle.connection.is_stale() {
-                return Some(idle.connection);
+            let is_young = idle.since.elapsed() < self.settings.idle_age;
+            if is_young && idle.settle(patience) && (may_precede || idle.rest.is_none()) {
+                return Some((idle.connection, idle.rest));
             }
             idle.connection.shutdown();
         }
@@ -60,7 +96,7 @@ impl Pool {
         let Some(connections) = all.get_mut(origin) else {
             return 0;
         };
-        let is_old = |idle: &mut Idle| idle.since.elapsed() >= age || idle.connection.is_stale();
+        let is_old = |idle: &mut Idle| idle.since.elapsed() >= age || !idle.settle(Duration::ZERO);
         let leaving: Vec<_> = connections.extract_if(.., is_old).collect();
         let left = connections.len();
         if left == 0 {
@@ -81,8 +117,8 @@ impl Pool {
             .map_or(0, |connections| connections.iter().filter(is_young).count())
     }
 
-    /// Keep `connection`, which has no exchange under way, for later.
-    pub(crate) fn put(&self, origin: Origin, connection: Connection) {
+    /// Keep `connection` for later. It has no exchange under way, but the `rest` of an answer may still come.
+    pub(crate) fn put(&self, origin: Origin, connection: Connection, rest: Option<Chunked>) {
         let age = self.settings.idle_age;
         let mut leaving = Vec::new();
         {
@@ -95,6 +131,7 @@ impl Pool {
             connections.push(Idle {
                 connection,
                 since: Instant::now(),
+                rest,
             });
             let excess = connections.len().saturating_sub(self.settings.idle_per_origin);
             leaving.extend(connections.drain(..excess));

@@ -3,7 +3,7 @@ use std::io::Read;
 /// The body of an answer, read as it arrives.
 ///
 /// Reading to the end (a read of zero bytes) hands the connection back for reuse. Dropping it early ends only this exchange: an
-/// HTTP/1.1 connection is closed, an HTTP/2 stream is reset.
+/// HTTP/1.1 connection is closed, unless nothing but the framing's end was left; an HTTP/2 stream is reset.
 ///
 /// A read error of kind [`UnexpectedEof`](std::io::ErrorKind::UnexpectedEof) means that the peer stopped before the length it had
 /// announced (or before the last chunk): what was read so far is not the whole answer.

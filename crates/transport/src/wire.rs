@@ -43,6 +43,11 @@ impl Wire {
             peer: None,
         }
     }
+
+    /// Whether it travelled in HTTP/1.1, where an answer is done with when its content is: see [`Answer`](crate::Answer).
+    pub fn is_http11(&self) -> bool {
+        self.protocol == http::Version::HTTP_11
+    }
 }
 
 /// The limits an HTTP/2 peer had announced when the exchange was made (RFC 9113, section 6.5.2). Units are bytes.

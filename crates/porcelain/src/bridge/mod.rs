@@ -30,7 +30,7 @@ use gix::protocol::transport::{
     },
 };
 use rgit_smart_http::{Error as SessionError, Session};
-use rgit_transport::Body;
+use rgit_transport::{Body, Wire};
 
 use local::Process;
 use messages::{Listener, Overheard};
@@ -204,7 +204,9 @@ impl Bridge {
     fn drain_previous(&mut self) -> io::Result<()> {
         if let Some(lines) = &mut self.lines {
             let previous = lines.replace(Source::Spent);
-            io::copy(&mut previous.take(DRAIN_LIMIT), &mut io::sink())?;
+            if !matches!(&previous, Source::Reading { may_be_left: true, .. }) {
+                io::copy(&mut previous.take(DRAIN_LIMIT), &mut io::sink())?;
+            }
         }
         Ok(())
     }
@@ -286,13 +288,14 @@ impl Transport for Bridge {
             }
         };
         let source = match self.prefetched.take() {
-            Some(bytes) => Source::Reading(Box::new(io::Cursor::new(bytes))),
+            Some(bytes) => Source::reading(io::Cursor::new(bytes), None),
             None => {
                 let header = header_with(self.wanted, extra_parameters);
                 let discovery = lock(&session)
                     .discover(session_service(service), header.as_deref())
                     .map_err(|err| client::Error::Io(self.failure.keep(err)))?;
-                Source::Reading(Box::new(Capped::new(discovery, self.limit)))
+                let wire = discovery.wire;
+                Source::reading(Capped::new(discovery, self.limit), wire)
             }
         };
         self.drain_previous()?;
@@ -412,7 +415,12 @@ impl Write for RequestBuffer {
 
 /// Where packet lines come from. The POST is made by the first read, when the request is complete.
 enum Source {
-    Reading(Box<dyn Read + Send>),
+    Reading {
+        reader: Box<dyn Read + Send>,
+        /// Once gix has read the last packet, no need to wait for the end of the framing: HTTP/1.1 does that with the next answer, and so
+        /// spares a round trip where a server sends the last chunk by itself. To leave an HTTP/2 stream would be to reset it.
+        may_be_left: bool,
+    },
     Unsent {
         request: Arc<Mutex<Vec<u8>>>,
         session: Arc<Mutex<Session>>,
@@ -423,6 +431,15 @@ enum Source {
         limit: u64,
     },
     Spent,
+}
+
+impl Source {
+    fn reading(reader: impl Read + Send + 'static, wire: Option<Wire>) -> Source {
+        Source::Reading {
+            reader: Box::new(reader),
+            may_be_left: wire.is_some_and(|wire| wire.is_http11()),
+        }
+    }
 }
 
 impl Read for Source {
@@ -447,22 +464,23 @@ impl Read for Source {
             }
             let lists_refs = body.find(LS_REFS).is_some();
             *self = match recording {
-                Some(Recording::Done(answer)) if lists_refs => Source::Reading(Box::new(io::Cursor::new(answer))),
+                Some(Recording::Done(answer)) if lists_refs => Source::reading(io::Cursor::new(answer), None),
                 recording => {
                     let reply = lock(&session)
                         .post(service, protocol, Body::full(body))
                         .map_err(|err| failure.keep(err))?;
+                    let wire = reply.wire;
                     // gix keeps every ref it is told of; a pack is as long as it is.
                     let reply = Capped::new(reply, if lists_refs { limit } else { u64::MAX });
                     match recording {
-                        Some(Recording::Running(copy)) => Source::Reading(Box::new(Tee { reply, copy })),
-                        _ => Source::Reading(Box::new(reply)),
+                        Some(Recording::Running(copy)) => Source::reading(Tee { reply, copy }, wire),
+                        _ => Source::reading(reply, wire),
                     }
                 }
             };
         }
         match self {
-            Source::Reading(reader) => reader.read(buf),
+            Source::Reading { reader, .. } => reader.read(buf),
             _ => Ok(0),
         }
     }
