@@ -3,6 +3,7 @@
 use rgit_testkit::reply::{Reply, When};
 
 use super::Warm;
+use crate::world::ran;
 
 #[test]
 fn nobody_rides_on_another_users_connection() {
@@ -37,4 +38,39 @@ fn nobody_rides_on_another_users_connection() {
         connections.dedup();
         assert!(connections.len() < 5, "what can be shared is: {connections:?}");
     }
+}
+
+/// They are read by nobody here. Once they are, this tells whether the daemon knows of them, too.
+#[test]
+fn a_client_certificate_means_the_same_directly_and_by_the_daemon() {
+    let warm = Warm::new();
+    let url = warm.repository();
+    let missing = warm.world.path("nothing.pem");
+    let missing = missing.to_str().expect("UTF-8");
+    let settings = ["sslCert", "sslKey"].map(|key| format!("http.{key}={missing}"));
+    let list = |transport: &str| {
+        let mut command = warm.command(warm.world.directory.path());
+        command.args([
+            "--transport",
+            transport,
+            "-c",
+            &settings[0],
+            "-c",
+            &settings[1],
+            "ls-remote",
+            &url,
+        ]);
+        ran(&command.output().expect("rgit starts"))
+    };
+    let direct = list("h1");
+    for transport in ["persistent", "auto"] {
+        let ridden = list(transport);
+        assert_eq!(
+            (ridden.code, &ridden.stdout, &ridden.stderr),
+            (direct.code, &direct.stdout, &direct.stderr),
+            "{transport}"
+        );
+    }
+    // The daemon was there to be ridden.
+    assert!(warm.status()["requests"].as_u64() >= Some(2), "{}", warm.status());
 }
