@@ -57,6 +57,7 @@ macro_rules! mount {
                     the_last_byte_is_enough,
                     dropping_an_answer_ends_only_that_exchange,
                     connections_end_when_either_side_says_so,
+                    what_was_authenticated_serves_nobody_else,
                     a_connection_does_not_grow_old_while_the_body_is_made;
                 resend:
                     a_get_on_a_dying_connection_is_sent_again,

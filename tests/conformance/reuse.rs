@@ -117,6 +117,49 @@ pub(crate) fn connections_end_when_either_side_says_so(mount: &Mount) {
     }
 }
 
+/// NTLM and Negotiate authenticate the connection: whoever comes after on it would be that user.
+pub(crate) fn what_was_authenticated_serves_nobody_else(mount: &Mount) {
+    let server = mount.serve(|_| {
+        vec![Step::serve(|request| match request.target() {
+            "/offered" => answer("401 Unauthorized\r\nWWW-Authenticate: Basic, Negotiate", "who?"),
+            "/proven" => answer("200 OK\r\nWWW-Authenticate: Negotiate oYH=", "hello"),
+            "/kept" => answer("200 OK\r\nPersistent-Auth: true", "hello"),
+            target => ok(target),
+        })]
+    });
+    let transport = plain(mount);
+    let with = |path: &str, authorization: &str| {
+        let request = Request::get(server.url(path)).header("authorization", authorization);
+        request.body(Body::Empty).expect("a request")
+    };
+    for request in [
+        with("/negotiate", "Negotiate YII="),
+        with("/ntlm", "ntlm TlRM"),
+        get(&server.url("/offered")),
+        get(&server.url("/proven")),
+        get(&server.url("/kept")),
+    ] {
+        text(&*transport, request);
+        // What authenticates no more than the request is no reason.
+        text(&*transport, with("/next", "Basic bWU6aHVzaA=="));
+        text(&*transport, get(&server.url("/next")));
+    }
+    let connections = server.requests();
+    let mut last = 0;
+    for requests in &connections {
+        let targets: Vec<_> = requests.iter().map(|request| request.target()).collect();
+        let (end, before) = targets.split_last().expect("each carried something");
+        assert!(before.iter().all(|target| *target == "/next"), "{targets:?}");
+        last += usize::from(*end != "/next");
+        if mount.multiplexes() && ["/negotiate", "/ntlm"].contains(end) {
+            assert!(before.is_empty(), "others may be under way on it: {targets:?}");
+        }
+    }
+    assert_eq!(last, 5);
+    assert_eq!(text(&*transport, get(&server.url("/next"))), "/next");
+    assert_eq!(server.connections(), connections.len(), "the last one is kept");
+}
+
 pub(crate) fn a_connection_that_the_server_closed_is_not_used(mount: &Mount) {
     for refuses_politely in [false, true] {
         let closed = [Gate::new(), Gate::new()];

@@ -1,5 +1,6 @@
 //! The daemon that keeps connections warm: whole repositories through it, and what becomes of those whose daemon goes, in any way.
 
+mod authentication;
 mod memory;
 mod races;
 mod warmth;

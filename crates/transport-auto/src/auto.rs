@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use http::StatusCode;
 use rgit_dial::{Dialer, Origin, Scheme};
 use rgit_transport::{Answer, Body, Error, PeerSettings, Repeatable, Transport, Wire};
 use rgit_transport_h1::H1;
@@ -27,7 +28,7 @@ const SMALL: u64 = 64 * 1024;
 /// HTTP/1.1 or HTTP/2, whichever takes less by the [`CostModel`]. Share one: what it learns of an origin is for its own exchanges.
 ///
 /// HTTP/1.1 is where it begins: the first exchange costs the same over either, and no window of the server's can hold an upload back.
-/// HTTP/2 is taken where it is the only one to be had, where a connection of it is there and nothing large is to be sent, and where
+/// HTTP/2 is taken where it is the only one to be had or HTTP/1.1 was refused by a status, where a connection of it is there and nothing large is to be sent, and where
 /// several small requests are under way at once.
 pub struct Auto {
     h1: Arc<H1>,
@@ -152,6 +153,16 @@ impl Auto {
         roads[chosen].protocol
     }
 
+    /// Whether a server that answered so over HTTP/1.1 may take the same request over HTTP/2 (RFC 9110, sections 15.5.22 and 15.6.6).
+    /// Either status says that nothing was done.
+    fn may_be_left_behind(&self, status: StatusCode, protocol: Protocol, origin: &Origin) -> bool {
+        let refuses = [StatusCode::UPGRADE_REQUIRED, StatusCode::HTTP_VERSION_NOT_SUPPORTED].contains(&status);
+        refuses
+            && protocol == Protocol::Http1
+            && origin.scheme == Scheme::Https
+            && self.origins.with(origin, |known| known.only.is_none())
+    }
+
     fn send(&self, protocol: Protocol, request: http::Request<Body<'_>>) -> Result<http::Response<Answer>, Error> {
         match protocol {
             Protocol::Http1 => self.h1.exchange(request),
@@ -187,6 +198,26 @@ impl Transport for Auto {
             if attempts.again() {
                 protocol = other;
                 outcome = self.send(protocol, http::Request::from_parts(parts, attempts.body()));
+            }
+        } else if let Ok(refusal) = &outcome
+            && self.may_be_left_behind(refusal.status(), protocol, &origin)
+            && attempts.again()
+        {
+            let status = refusal.status();
+            tracing::debug!(%origin, %status, "HTTP/1.1 was refused");
+            let second = self.send(Protocol::Http2, http::Request::from_parts(parts, attempts.body()));
+            let (only, refused) = match &second {
+                Ok(_) => (Some(Protocol::Http2), false),
+                Err(error) if error.wanted_version().is_some() => {
+                    (error.code().is_none().then_some(Protocol::Http1), true)
+                }
+                Err(_) => (None, false),
+            };
+            self.origins.with(&origin, |known| known.only = only.or(known.only));
+            // Where HTTP/2 isn't spoken either, the refusal is all there is to say.
+            if !refused {
+                protocol = Protocol::Http2;
+                outcome = second;
             }
         }
         let response = outcome?;

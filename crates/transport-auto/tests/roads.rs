@@ -6,6 +6,8 @@ use http::{Method, Request, Response, Version};
 use rgit_testkit::{
     certificate::Authority,
     relay::{Link, Relay},
+    reply::{Reply, Rest, When},
+    requests::Request as Seen,
     server::{GitServer, Protocols},
 };
 use rgit_transport::{Answer, Body, Transport, Wire};
@@ -143,4 +145,50 @@ fn a_server_of_one_protocol_gets_that_one() {
         assert_eq!(version(&bulk), expected);
         assert_eq!(world.relay.connections(), connections);
     }
+}
+
+#[test]
+fn where_http1_is_refused_by_a_status_http2_is_taken() {
+    for status in [426, 505] {
+        let world = World::new(Protocols::Both, MIB, Duration::ZERO);
+        world
+            .server
+            .respond(When::any(), move |request: &Seen| match request.version {
+                Version::HTTP_2 => Reply::status(200),
+                _ => Reply::status(status),
+            });
+        let answer = world.exchange(Method::POST, Body::full("abc"));
+        assert_eq!((version(&answer), answer.status().as_u16()), (Version::HTTP_2, 200));
+        read(answer);
+        let answer = world.small();
+        assert_eq!((version(&answer), answer.status().as_u16()), (Version::HTTP_2, 200));
+        let seen = world.server.requests();
+        let seen: Vec<_> = seen.iter().map(|seen| (seen.version, seen.request_bytes)).collect();
+        let (old, new) = (Version::HTTP_11, Version::HTTP_2);
+        assert_eq!(
+            seen,
+            [(old, 3), (new, 3), (new, 0)],
+            "the first once more, and nothing was asked in vain again"
+        );
+    }
+}
+
+#[test]
+fn a_refusal_of_http1_is_the_answer_where_nothing_else_can_be_had() {
+    let world = World::new(Protocols::H1, MIB, Duration::ZERO);
+    world.server.respond(When::any(), Reply::text(505, "too old"));
+    for dialled in [2, 2] {
+        let answer = world.small();
+        assert_eq!((version(&answer), answer.status().as_u16()), (Version::HTTP_11, 505));
+        let mut text = String::new();
+        answer.into_body().read_to_string(&mut text).expect("its body");
+        assert_eq!((text.as_str(), world.server.connections().len()), ("too old", dialled));
+    }
+    assert_eq!(world.server.requests().len(), 2);
+    // What is too long to be kept can't be sent again: the refusal stands.
+    let world = World::new(Protocols::Both, MIB, Duration::ZERO);
+    world.server.respond(When::any(), Reply::status(426).rest(Rest::First));
+    let answer = world.bulk(20 * MIB as usize);
+    assert_eq!((version(&answer), answer.status().as_u16()), (Version::HTTP_11, 426));
+    assert_eq!(world.server.requests().len(), 1);
 }

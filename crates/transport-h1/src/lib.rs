@@ -47,7 +47,7 @@ mod settings;
 use std::{fmt, sync::Arc};
 
 use rgit_dial::{Connection, Dialer, Origin};
-use rgit_transport::{Answer, Body, Error, Transport, Wire};
+use rgit_transport::{Answer, Body, Error, Transport, Wire, authenticates_connection};
 
 use answer::AnswerBody;
 pub use answer::Trailers;
@@ -127,7 +127,8 @@ impl H1 {
         } = received;
         wire.protocol = head.version;
         wire.early = early;
-        let reusable = whole && head.keeps_alive(framing) && !request.closes;
+        let reusable =
+            whole && head.keeps_alive(framing) && !request.closes && !authenticates_connection(&head.headers);
         let body = AnswerBody::new(framing, rest, connection, self.settings.clone());
         let body = match reusable {
             true => body.hand_back_to(self.pool.clone(), request.origin.clone()),

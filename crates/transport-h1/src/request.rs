@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Method, header, request::Parts};
 use rgit_dial::Origin;
-use rgit_transport::{Body, Error, Repeatable, has_token};
+use rgit_transport::{Body, Error, Repeatable, authenticates_connection, has_token};
 
 /// A request, checked and encoded. Without `Debug`: its head holds whatever credentials were given.
 pub(crate) struct Request {
@@ -13,7 +13,7 @@ pub(crate) struct Request {
     pub(crate) framing: Sending,
     /// Whether it may be processed twice.
     pub(crate) repeatable: bool,
-    /// The caller asked for `connection: close`.
+    /// The caller asked for `connection: close`, or the connection will be its user's.
     pub(crate) closes: bool,
 }
 
@@ -47,7 +47,7 @@ impl Request {
             method: parts.method.clone(),
             repeatable: parts.method.is_safe() || parts.extensions.get::<Repeatable>().is_some(),
             framing,
-            closes: has_token(&parts.headers, header::CONNECTION, "close"),
+            closes: has_token(&parts.headers, header::CONNECTION, "close") || authenticates_connection(&parts.headers),
         })
     }
 }

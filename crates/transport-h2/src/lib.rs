@@ -41,6 +41,9 @@
 //! 3. The body of the answer is then read from the stream, which is reset if it is dropped before its end, or if the request was not
 //!    sent to its end.
 //!
+//! A request that authenticates its connection (NTLM, Negotiate) gets one that no other request is ever on, and an answer that does ends
+//! the taking of more. Most servers refuse such a request over HTTP/2, by HTTP_1_1_REQUIRED.
+//!
 //! # What is sent again
 //! Once, on a new connection, if the body can be replayed and
 //! - the server says that it did not process it: RST_STREAM with REFUSED_STREAM, or a GOAWAY below its stream (RFC 9113, section 8.7);
@@ -71,7 +74,7 @@ use std::{fmt, io, sync::Arc, task::Poll, time::Instant};
 
 use h2::Reason;
 use rgit_dial::{Alpn, Connection, Dialer, Origin, Scheme};
-use rgit_transport::{Answer, Body, Error, PeerSettings, Stage, Transport};
+use rgit_transport::{Answer, Body, Error, PeerSettings, Stage, Transport, authenticates_connection};
 
 use answer::AnswerBody;
 use driver::Leave;
@@ -95,6 +98,17 @@ pub struct H2 {
     keeper: Arc<Keeper>,
     /// Who takes connections on which the server chose HTTP/1.1.
     heir: Option<Heir>,
+}
+
+/// Which connection a request wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Any that has a place.
+    Any,
+    /// One made for it.
+    Fresh,
+    /// One made for it, that no other request is ever on.
+    Alone,
 }
 
 type Heir = Box<dyn Fn(Origin, Connection) + Send + Sync>;
@@ -136,7 +150,7 @@ impl H2 {
     /// # Errors
     /// As an exchange's that can't connect.
     pub fn warm(&self, origin: &Origin) -> Result<bool, Error> {
-        self.place(origin, false).map(|(_, reused)| !reused)
+        self.place(origin, Wanted::Any).map(|(_, reused)| !reused)
     }
 
     /// A connection on which HTTP/2 can be spoken.
@@ -191,8 +205,9 @@ impl H2 {
         self.links.add(link);
     }
 
-    /// A place on a connection to `origin`, and whether that served before. A `fresh` one is made for this request.
-    fn place(&self, origin: &Origin, fresh: bool) -> Result<(Slot, bool), Error> {
+    /// A place on a connection to `origin`, and whether that served before.
+    fn place(&self, origin: &Origin, wanted: Wanted) -> Result<(Slot, bool), Error> {
+        let fresh = wanted != Wanted::Any;
         loop {
             if !fresh && let Some(place) = self.place_on_what_is_there(origin) {
                 return Ok(place);
@@ -214,7 +229,11 @@ impl H2 {
             let link = self.speak(self.dial(origin)?, origin)?;
             // Before anybody else can: it may carry no more than one.
             let place = link.claim();
-            self.offer(link);
+            match wanted {
+                // It ends with its answer.
+                Wanted::Alone => self.keeper.keep(&link),
+                _ => self.offer(link),
+            }
             return place.ok_or_else(|| {
                 let said = io::Error::new(io::ErrorKind::ConnectionAborted, "the connection can't be used");
                 Error::broken(Stage::Dial, origin.to_string(), 0, said)
@@ -249,7 +268,12 @@ impl H2 {
     fn begin(&self, request: &Request, through: bool, mut fresh: bool) -> Result<(exchange::Begun, Slot, bool), Error> {
         let mut tries = 0;
         loop {
-            let (slot, reused) = self.place(&request.origin, fresh)?;
+            let wanted = match fresh {
+                _ if request.alone => Wanted::Alone,
+                true => Wanted::Fresh,
+                false => Wanted::Any,
+            };
+            let (slot, reused) = self.place(&request.origin, wanted)?;
             match exchange::begin(&slot.0, request, through) {
                 Ok(begun) => return Ok((begun, slot, reused)),
                 Err(source) => {
@@ -314,6 +338,9 @@ impl Transport for H2 {
             let failure = match outcome {
                 Ok(received) => {
                     self.links.went_well(&request.origin);
+                    if authenticates_connection(received.response.headers()) {
+                        link.retire();
+                    }
                     let mut wire = link.wire(reused);
                     wire.sent = meter.sent();
                     wire.resent = resent;

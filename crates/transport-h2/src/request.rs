@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Method, Request as Message, Uri, Version, header, request::Parts};
 use rgit_dial::Origin;
-use rgit_transport::{Body, Error, Repeatable, has_token};
+use rgit_transport::{Body, Error, Repeatable, authenticates_connection, has_token};
 
 /// Fields that belong to a connection of HTTP/1.1 (RFC 9113, section 8.2.2).
 const OF_A_CONNECTION: [&str; 6] = [
@@ -26,6 +26,8 @@ pub(crate) struct Request {
     pub(crate) repeatable: bool,
     /// The caller asked for `connection: close`.
     pub(crate) closes: bool,
+    /// The connection will be its user's: nobody else's requests may be on it.
+    pub(crate) alone: bool,
 }
 
 impl Request {
@@ -62,6 +64,7 @@ impl Request {
             length,
             repeatable: parts.method.is_safe() || parts.extensions.get::<Repeatable>().is_some(),
             closes,
+            alone: authenticates_connection(&parts.headers),
         })
     }
 

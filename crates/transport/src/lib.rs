@@ -15,6 +15,7 @@
 //!    reports progress while it still reads a pack, and to stop then would lose the push. Sending goes on, and the answer is
 //!    returned once the body is through (or as soon as the peer will take no more of it).
 //! 3. **Reading an [`Answer`] to its end frees the connection for reuse;** dropping it early closes or resets only that exchange.
+//!    A connection that was authenticated ([`authenticates_connection`]) is not reused.
 //! 4. **Only what the server provably did not process is sent again,** or what may be processed twice (safe methods, and what its
 //!    sender calls [`Repeatable`]), and only when the [`Body`] can be replayed.
 //! 5. **No redirects, cookies, credentials, decoding.** Headers go out as given; the transport adds only what frames the message
@@ -23,6 +24,7 @@
 //! 7. **Threads may share one transport.** Timeouts are idle timeouts: no byte moved for so long. None caps a whole transfer.
 
 mod answer;
+mod authenticated;
 mod body;
 mod error;
 mod rememberable;
@@ -31,6 +33,7 @@ mod token;
 mod wire;
 
 pub use answer::Answer;
+pub use authenticated::authenticates_connection;
 pub use body::Body;
 pub use error::{Error, Stage};
 pub use rememberable::Rememberable;
