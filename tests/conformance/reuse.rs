@@ -121,6 +121,7 @@ pub(crate) fn connections_end_when_either_side_says_so(mount: &Mount) {
 pub(crate) fn what_was_authenticated_serves_nobody_else(mount: &Mount) {
     let server = mount.serve(|_| {
         vec![Step::serve(|request| match request.target() {
+            "/challenged" => answer("401 Unauthorized\r\nWWW-Authenticate: NTLM TlRM", "who?"),
             "/offered" => answer("401 Unauthorized\r\nWWW-Authenticate: Basic, Negotiate", "who?"),
             "/proven" => answer("200 OK\r\nWWW-Authenticate: Negotiate oYH=", "hello"),
             "/kept" => answer("200 OK\r\nPersistent-Auth: true", "hello"),
@@ -135,12 +136,13 @@ pub(crate) fn what_was_authenticated_serves_nobody_else(mount: &Mount) {
     for request in [
         with("/negotiate", "Negotiate YII="),
         with("/ntlm", "ntlm TlRM"),
-        get(&server.url("/offered")),
+        get(&server.url("/challenged")),
         get(&server.url("/proven")),
         get(&server.url("/kept")),
     ] {
         text(&*transport, request);
-        // What authenticates no more than the request is no reason.
+        // What authenticates no more than the request is no reason, nor is an offer.
+        text(&*transport, get(&server.url("/offered")));
         text(&*transport, with("/next", "Basic bWU6aHVzaA=="));
         text(&*transport, get(&server.url("/next")));
     }
@@ -149,8 +151,11 @@ pub(crate) fn what_was_authenticated_serves_nobody_else(mount: &Mount) {
     for requests in &connections {
         let targets: Vec<_> = requests.iter().map(|request| request.target()).collect();
         let (end, before) = targets.split_last().expect("each carried something");
-        assert!(before.iter().all(|target| *target == "/next"), "{targets:?}");
-        last += usize::from(*end != "/next");
+        assert!(
+            before.iter().all(|target| ["/next", "/offered"].contains(target)),
+            "{targets:?}"
+        );
+        last += usize::from(!["/next", "/offered"].contains(end));
         if mount.multiplexes() && ["/negotiate", "/ntlm"].contains(end) {
             assert!(before.is_empty(), "others may be under way on it: {targets:?}");
         }

@@ -28,8 +28,8 @@ const SMALL: u64 = 64 * 1024;
 /// HTTP/1.1 or HTTP/2, whichever takes less by the [`CostModel`]. Share one: what it learns of an origin is for its own exchanges.
 ///
 /// HTTP/1.1 is where it begins: the first exchange costs the same over either, and no window of the server's can hold an upload back.
-/// HTTP/2 is taken where it is the only one to be had or HTTP/1.1 was refused by a status, where a connection of it is there and nothing large is to be sent, and where
-/// several small requests are under way at once.
+/// HTTP/2 is taken where it is the only one to be had or HTTP/1.1 was refused by a status, where a connection of it is there and nothing
+/// large is to be sent, and where several small requests are under way at once.
 pub struct Auto {
     h1: Arc<H1>,
     h2: OnceLock<Result<H2, io::Error>>,

@@ -2,6 +2,7 @@ use http::{HeaderMap, HeaderName, header};
 
 /// Whether a message with these headers, a request or its answer, is part of an authentication that is the connection's instead of the
 /// request's: by NTLM or Negotiate (RFC 4559, section 6). Whoever sent anything on that connection afterwards could do so as that user.
+/// A server that only offers these schemes, as many do beside Basic, has authenticated nobody: its answer carries no token.
 pub fn authenticates_connection(headers: &HeaderMap) -> bool {
     let fields = [header::AUTHORIZATION, header::WWW_AUTHENTICATE];
     let mut items = fields
@@ -10,11 +11,13 @@ pub fn authenticates_connection(headers: &HeaderMap) -> bool {
         .flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
     // A comma within quotes ends an item, too. That can make a scheme of what is none, which costs a connection, but hides none.
     items.any(|item| {
-        let scheme = item.trim_ascii().split(u8::is_ascii_whitespace).next();
-        scheme.is_some_and(|scheme| {
-            let is = |known: &[u8]| scheme.eq_ignore_ascii_case(known);
-            is(b"negotiate") || is(b"ntlm")
-        })
+        let mut words = item.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let (scheme, token) = (words.next(), words.next());
+        token.is_some()
+            && scheme.is_some_and(|scheme| {
+                let is = |known: &[u8]| scheme.eq_ignore_ascii_case(known);
+                is(b"negotiate") || is(b"ntlm")
+            })
     }) || crate::has_token(headers, HeaderName::from_static("persistent-auth"), "true")
 }
 
@@ -29,8 +32,10 @@ mod tests {
             ("authorization", "nTLM TlRM", true),
             ("authorization", "Basic bmVnb3RpYXRl", false),
             ("authorization", "Bearer ntlm", false),
-            ("www-authenticate", "NTLM", true),
-            ("www-authenticate", "Basic realm=\"a, b\", Negotiate", true),
+            ("www-authenticate", "NTLM", false),
+            ("www-authenticate", "NTLM TlRM", true),
+            ("www-authenticate", "Basic realm=\"a, b\", Negotiate YII=", true),
+            ("www-authenticate", "Basic realm=\"a\", Negotiate", false),
             ("www-authenticate", "Basic realm=\"a\",\tNegotiate\tYII=", true),
             ("www-authenticate", "Basic realm=\"Negotiate\"", false),
             ("www-authenticate", "NTLMv3", false),
