@@ -1,8 +1,10 @@
 //! The daemon that keeps connections warm: whole repositories through it, and what becomes of those whose daemon goes, in any way.
 
+mod activation;
 mod authentication;
 mod memory;
 mod races;
+mod users;
 mod warmth;
 
 use std::{
