@@ -48,6 +48,29 @@ fn a_server_without_it_is_told_by_h2_and_just_works_by_auto() {
 }
 
 #[test]
+fn auto_lists_refs_over_http2_and_pushes_over_http1() {
+    let world = World::with(|builder| builder.protocols(Protocols::Both));
+    let source = world.path("source");
+    history::small(&world.git, &source, 3);
+    world.server.create("there.git", &[]);
+    let url = world.server.url("there.git");
+    for (arguments, expected) in [
+        (&["push", "-q", &url, "main"][..], http::Version::HTTP_11),
+        (&["ls-remote", &url], http::Version::HTTP_2),
+        (&["clone", "-q", &url, "clone"], http::Version::HTTP_11),
+    ] {
+        world.server.clear_log();
+        rgit(&world, &source, "auto", arguments).exits(0);
+        let versions: Vec<_> = world.server.requests().iter().map(|seen| seen.version).collect();
+        assert!(versions.len() >= 2, "{arguments:?}: {versions:?}");
+        assert!(
+            versions.iter().all(|version| *version == expected),
+            "{arguments:?}: {versions:?}"
+        );
+    }
+}
+
+#[test]
 fn sizes_come_from_the_configuration() {
     let world = World::new();
     world.server.create("there.git", &[]);

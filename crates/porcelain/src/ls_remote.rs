@@ -41,6 +41,10 @@ pub struct RemoteRef {
 /// # Errors
 /// When the server can't be reached, refuses, or answers with something that isn't a ref list.
 pub fn ls_remote(peer: impl Into<Peer>, options: &Options) -> Result<Vec<RemoteRef>, Error> {
+    let mut peer = peer.into();
+    if let Peer::Http(session) = &mut peer {
+        session.be_brief();
+    }
     let mut bridge = Bridge::new(peer).with_protocol(crate::fetch::protocol(options.protocol));
     let failure = bridge.failure();
     let blame = |source: gix::Error| match failure.take() {

@@ -3,7 +3,7 @@
 use std::{io::Read, sync::Arc};
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use rgit_transport::{Answer, Body, Rememberable, Repeatable, Transport, Wire};
+use rgit_transport::{Answer, Body, Brief, Rememberable, Repeatable, Transport, Wire};
 
 use crate::{
     Credentials, Error, Options, Service, Unauthenticated,
@@ -45,6 +45,7 @@ pub struct Session {
     /// Where requests go: the URL as given, until a discovery is redirected.
     pub(crate) base: RepositoryUrl,
     exchanges: Vec<Exchange>,
+    brief: bool,
 }
 
 /// One request, as the session thinks of it.
@@ -87,6 +88,7 @@ impl Session {
             given: base.clone(),
             base,
             exchanges: Vec::new(),
+            brief: false,
         })
     }
 
@@ -98,6 +100,11 @@ impl Session {
     /// The URL that requests go to: another one than [`Session::url`] after a redirect.
     pub fn base_url(&self) -> &str {
         self.base.as_str()
+    }
+
+    /// Say that nothing large is going to be sent by this session: its requests are [`Brief`].
+    pub fn be_brief(&mut self) {
+        self.brief = true;
     }
 
     /// The exchanges made, oldest first; the last 256 of them.
@@ -208,6 +215,9 @@ impl Session {
             reason: err.to_string(),
         })?;
         *request.headers_mut() = headers;
+        if self.brief {
+            request.extensions_mut().insert(Brief);
+        }
         if ask.service == Service::UploadPack {
             // It reads only. A push may not be repeated: its hooks would run twice, and its own success would refuse it.
             request.extensions_mut().insert(Repeatable);

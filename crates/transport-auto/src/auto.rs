@@ -10,7 +10,7 @@ use std::{
 
 use http::StatusCode;
 use rgit_dial::{Dialer, Origin, Scheme};
-use rgit_transport::{Answer, Body, Error, PeerSettings, Repeatable, Transport, Wire};
+use rgit_transport::{Answer, Body, Brief, Error, PeerSettings, Repeatable, Transport, Wire};
 use rgit_transport_h1::H1;
 use rgit_transport_h2::{H2, Tuning};
 
@@ -29,7 +29,7 @@ const SMALL: u64 = 64 * 1024;
 ///
 /// HTTP/1.1 is where it begins: the first exchange costs the same over either, and no window of the server's can hold an upload back.
 /// HTTP/2 is taken where it is the only one to be had or HTTP/1.1 was refused by a status, where a connection of it is there and nothing
-/// large is to be sent, and where several small requests are under way at once.
+/// large is to be sent, where several small requests are under way at once, and where nothing large will follow ([`Brief`]).
 pub struct Auto {
     h1: Arc<H1>,
     h2: OnceLock<Result<H2, io::Error>>,
@@ -110,7 +110,7 @@ impl Auto {
     }
 
     /// The road for `work`.
-    fn choose(&self, origin: &Origin, work: &Work) -> Protocol {
+    fn choose(&self, origin: &Origin, work: &Work, brief: bool) -> Protocol {
         let known = self.origins.with(origin, |known| known.clone());
         if let Some(only) = known.only {
             return only;
@@ -134,8 +134,10 @@ impl Auto {
         let window = peer.map(|peer| u64::from(peer.upload_window()));
         // Those who are under way make room for themselves, too: they share the handshakes of a new connection.
         // But whether the server speaks HTTP/2 at all is for one of them to find out.
+        // So does the exchange that follows a brief one: a server that runs a program for each (CGI) takes up the next of an HTTP/1.1
+        // connection only when that of the last has ended, which over HTTP/2 nobody waits for.
         let sharers = match known.scouted {
-            false if is_small(work) => known.small + 1,
+            false if is_small(work) => known.small + 1 + u32::from(brief),
             _ => 1,
         };
         let handshakes = if open.is_some() { 0 } else { new };
@@ -177,7 +179,8 @@ impl Transport for Auto {
             reason: err.to_string(),
         })?;
         let work = work(&request);
-        let mut protocol = self.choose(&origin, &work);
+        let brief = request.extensions().get::<Brief>().is_some();
+        let mut protocol = self.choose(&origin, &work, brief);
         let guard = Underway::begin(&self.origins, &origin, is_small(&work), &mut protocol);
         let (parts, body) = request.into_parts();
         let mut attempts = Attempts::new(body);

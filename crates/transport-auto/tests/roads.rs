@@ -10,7 +10,7 @@ use rgit_testkit::{
     requests::Request as Seen,
     server::{GitServer, Protocols},
 };
-use rgit_transport::{Answer, Body, Transport, Wire};
+use rgit_transport::{Answer, Body, Brief, Transport, Wire};
 use rgit_transport_auto::{Choice, Name, choose};
 
 const MIB: u32 = 1024 * 1024;
@@ -49,16 +49,26 @@ impl World {
     }
 
     fn exchange(&self, method: Method, body: Body<'_>) -> Response<Answer> {
+        self.transport.exchange(self.request(method, body)).expect("an answer")
+    }
+
+    fn request<'b>(&self, method: Method, body: Body<'b>) -> Request<Body<'b>> {
         let base = self.server.base_url_at("127.0.0.1", self.relay.port());
         let path = match method {
             Method::GET => "info/refs?service=git-upload-pack",
             _ => "git-receive-pack",
         };
-        let request = Request::builder()
+        Request::builder()
             .method(method)
             .uri(format!("{base}/repo.git/{path}"))
             .body(body)
-            .expect("a request");
+            .expect("a request")
+    }
+
+    /// One of those that nothing large follows.
+    fn brief(&self) -> Response<Answer> {
+        let mut request = self.request(Method::GET, Body::Empty);
+        request.extensions_mut().insert(Brief);
         self.transport.exchange(request).expect("an answer")
     }
 
@@ -114,6 +124,32 @@ fn small_ones_at_once_share_http2_and_a_bulk_upload_leaves_a_small_window() {
         "the window is known, and too small for this link"
     );
     assert_eq!(world.relay.connections(), 3);
+}
+
+#[test]
+fn where_nothing_large_follows_http2_is_opened_and_left_when_something_does() {
+    let world = World::new(Protocols::Both, 64 * 1024, Duration::from_millis(30));
+    for _ in 0..2 {
+        let answer = world.brief();
+        assert_eq!(version(&answer), Version::HTTP_2);
+        read(answer);
+    }
+    assert_eq!(world.relay.connections(), 1);
+    assert_eq!(version(&world.bulk(300_000)), Version::HTTP_11);
+
+    let world = World::new(Protocols::H1, 64 * 1024, Duration::ZERO);
+    for _ in 0..2 {
+        let answer = world.brief();
+        assert_eq!(version(&answer), Version::HTTP_11);
+        read(answer);
+    }
+    assert_eq!(world.relay.connections(), 1, "the one that was to be HTTP/2 is kept");
+
+    // A connection that lies idle is taken as it is.
+    let world = World::new(Protocols::Both, 64 * 1024, Duration::ZERO);
+    read(world.small());
+    assert_eq!(version(&world.brief()), Version::HTTP_11);
+    assert_eq!(world.relay.connections(), 1);
 }
 
 #[test]

@@ -26,6 +26,7 @@
 mod answer;
 mod authenticated;
 mod body;
+mod brief;
 mod error;
 mod rememberable;
 mod repeatable;
@@ -35,6 +36,7 @@ mod wire;
 pub use answer::Answer;
 pub use authenticated::authenticates_connection;
 pub use body::Body;
+pub use brief::Brief;
 pub use error::{Error, Stage};
 pub use rememberable::Rememberable;
 pub use repeatable::Repeatable;
