@@ -28,7 +28,7 @@
 //! # Ok(()) }
 //! ```
 
-mod delta;
+pub mod delta;
 mod error;
 pub mod index;
 mod links;

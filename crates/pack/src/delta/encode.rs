@@ -17,25 +17,32 @@ const LARGEST: usize = u32::MAX as usize;
 
 /// Writes deltas; keeps its buffers.
 #[derive(Default)]
-pub(crate) struct Encoder {
+pub struct Encoder {
     index: DeltaIndex,
     out: Vec<u8>,
 }
 
+impl std::fmt::Debug for Encoder {
+    /// Never shows content.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Encoder")
+            .field("written", &self.out.len())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Encoder {
-    /// A delta that makes `target` out of `base`, of less than `limit` bytes.
-    pub(crate) fn encode(&mut self, base: &[u8], target: &[u8], limit: usize) -> Option<&[u8]> {
+    /// A delta that makes `target` out of `base`, of less than `limit` bytes. `None` where it would take more, and for an empty target or a
+    /// base of 4 GiB, of which git makes none.
+    pub fn encode(&mut self, base: &[u8], target: &[u8], limit: usize) -> Option<&[u8]> {
         self.run(base, None, target, limit)
     }
 
     /// The same with an index of the whole of `base`, which pays if there are several targets.
-    pub(crate) fn encode_with(
-        &mut self,
-        base: &[u8],
-        index: &DeltaIndex,
-        target: &[u8],
-        limit: usize,
-    ) -> Option<&[u8]> {
+    ///
+    /// # Panics
+    /// When `index` is that of a longer base.
+    pub fn encode_with(&mut self, base: &[u8], index: &DeltaIndex, target: &[u8], limit: usize) -> Option<&[u8]> {
         self.run(base, Some(index), target, limit)
     }
 

@@ -9,8 +9,8 @@ pub(super) const CANDIDATES: usize = 24;
 const NONE: u32 = u32::MAX;
 
 /// The blocks of a base by hash: a head for each hash, and for each block the next with the same.
-#[derive(Default)]
-pub(crate) struct DeltaIndex {
+#[derive(Debug, Default)]
+pub struct DeltaIndex {
     heads: Vec<u32>,
     nexts: Vec<u32>,
     shift: u32,
@@ -19,8 +19,11 @@ pub(crate) struct DeltaIndex {
 }
 
 impl DeltaIndex {
-    /// Index the part of `base` that `range` names, which must lie in it; buffers are used again.
-    pub(crate) fn build(&mut self, base: &[u8], range: Range<usize>) {
+    /// Index the part of `base` that `range` names; buffers are used again.
+    ///
+    /// # Panics
+    /// When `range` does not lie in `base`.
+    pub fn build(&mut self, base: &[u8], range: Range<usize>) {
         let part = &base[range.start..range.end.min(range.start + NONE as usize)];
         let blocks = part.len() / BLOCK;
         self.start = range.start;

@@ -10,5 +10,5 @@ mod index;
 #[cfg(test)]
 mod referees;
 
-pub(crate) use encode::Encoder;
-pub(crate) use index::DeltaIndex;
+pub use encode::Encoder;
+pub use index::DeltaIndex;
