@@ -254,7 +254,13 @@ fn a_daemon_leaves_after_its_idle_timeout() {
     warm.rgit(warm.world.directory.path(), &list).exits(0);
     let socket = warm.home().join("daemon.sock");
     eventually("it leaves", || !socket.exists());
-    for setting in ["idleTimeout=soon", "reopen=-1s", "upstream=persistent", "upstream=h9"] {
+    for setting in [
+        "idleTimeout=soon",
+        "reopen=-1s",
+        "pingInterval=1ms",
+        "upstream=persistent",
+        "upstream=h9",
+    ] {
         let setting = format!("rgit.persistent.{setting}");
         let key = setting.split('=').next().expect("a key");
         warm.rgit(warm.world.directory.path(), &["-c", &setting, "ls-remote", &url])

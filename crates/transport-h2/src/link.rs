@@ -19,7 +19,7 @@ use rustix::{event::PollFlags, fd::OwnedFd};
 use crate::{
     Tuning,
     alarm::Alarm,
-    driver::{Core, Seat},
+    driver::{Core, Leave, Seat},
     observed::{Observed, lock},
     socket::{Plumbing, Socket},
 };
@@ -138,6 +138,34 @@ impl Link {
         }
     }
 
+    /// What is to be done to know that an idle connection is still there.
+    pub(crate) fn pulse(&self) -> Pulse {
+        let (interval, patience) = (self.tuning.ping_interval, self.tuning.ping_patience);
+        // While something else is under way, its own timeout counts: a PING's answer may stand behind megabytes.
+        let Some(unused) = self.unused().filter(|_| !interval.is_zero() && self.is_usable()) else {
+            return Pulse::Unasked;
+        };
+        let asked = lock(&self.pinged).elapsed();
+        let waited = match self.wants_ping.load(Ordering::Acquire) {
+            // One that can't even go out has no better prospects.
+            true => Some(asked),
+            false => self.observed.unanswered(),
+        };
+        if let Some(waited) = waited {
+            let left = patience.saturating_sub(waited.min(unused));
+            return if left.is_zero() { Pulse::Gone } else { Pulse::In(left) };
+        }
+        let left = interval.saturating_sub(self.observed.heard().elapsed().min(asked));
+        if left.is_zero() { Pulse::Due } else { Pulse::In(left) }
+    }
+
+    /// Send a PING.
+    pub(crate) fn ping(&self) {
+        *lock(&self.pinged) = Instant::now();
+        self.wants_ping.store(true, Ordering::Release);
+        self.tend(Leave::Listening);
+    }
+
     /// Begin no more exchanges here.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
@@ -224,6 +252,19 @@ pub(crate) enum Attendance {
     Idle { since: Instant, interest: Interest },
     /// There is nothing to look after any more.
     Over,
+}
+
+/// What is known of an idle connection by PINGs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pulse {
+    /// Nobody wants to know.
+    Unasked,
+    /// Nothing is to be done before so long.
+    In(Duration),
+    /// It is time to ask.
+    Due,
+    /// It was asked, and there was no answer.
+    Gone,
 }
 
 /// A place for one exchange.
