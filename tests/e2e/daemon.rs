@@ -2,6 +2,7 @@
 
 mod activation;
 mod authentication;
+mod connections;
 mod memory;
 mod races;
 mod users;

@@ -10,7 +10,7 @@ use std::{
 
 use http::StatusCode;
 use rgit_dial::{Dialer, Origin, Scheme};
-use rgit_transport::{Answer, Body, Error, PeerSettings, Repeatable, Transport, Wire};
+use rgit_transport::{Answer, Body, Error, Held, PeerSettings, Repeatable, Transport, Wire};
 use rgit_transport_h1::H1;
 use rgit_transport_h2::{H2, Tuning};
 
@@ -107,6 +107,14 @@ impl Auto {
             Some(h2) if h2.open(origin).is_some() => Ok(false),
             _ => self.h1.warm(origin),
         }
+    }
+
+    /// The connections that are there, of either protocol, in use or idle.
+    pub fn held(&self) -> Vec<Held> {
+        let h2 = self.h2.get().and_then(|made| made.as_ref().ok());
+        let mut held = self.h1.held();
+        held.extend(h2.map(H2::held).unwrap_or_default());
+        held
     }
 
     /// The road for `work`.

@@ -144,16 +144,25 @@ fn upstream(profile: &Profile, upkeep: Upkeep) -> Result<Upstream, crate::Error>
     Ok(match profile.road {
         Road::Http1 => {
             let transport = Arc::new(H1::new(choice.dialer()?, h1));
-            Upstream::new(transport.clone()).warming(move |uri| transport.warm(&origin(uri)?))
+            let held = transport.clone();
+            Upstream::new(transport.clone())
+                .warming(move |uri| transport.warm(&origin(uri)?))
+                .telling(move || held.held())
         }
         Road::Http2 => {
             let transport = H2::new(choice.dialer()?, h2).map_err(crate::Error::Descriptors)?;
             let transport = Arc::new(transport);
-            Upstream::new(transport.clone()).warming(move |uri| transport.warm(&origin(uri)?))
+            let held = transport.clone();
+            Upstream::new(transport.clone())
+                .warming(move |uri| transport.warm(&origin(uri)?))
+                .telling(move || held.held())
         }
         _ => {
             let transport = Arc::new(crate::Auto::new(choice.dialer()?, h1, h2));
-            Upstream::new(transport.clone()).warming(move |uri| transport.warm(&origin(uri)?))
+            let held = transport.clone();
+            Upstream::new(transport.clone())
+                .warming(move |uri| transport.warm(&origin(uri)?))
+                .telling(move || held.held())
         }
     })
 }

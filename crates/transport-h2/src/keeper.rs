@@ -70,6 +70,11 @@ impl Keeper {
         }
     }
 
+    /// All connections that are there.
+    pub(crate) fn kept(&self) -> Vec<Arc<Link>> {
+        lock(&self.kept).iter().filter_map(Weak::upgrade).collect()
+    }
+
     fn run(&self) {
         while self.round() {}
     }

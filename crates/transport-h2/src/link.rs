@@ -4,7 +4,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use h2::client::SendRequest;
 use rgit_dial::{Connection, Interest, Origin};
-use rgit_transport::Wire;
+use rgit_transport::{Held, Wire};
 use rustix::{event::PollFlags, fd::OwnedFd};
 
 use crate::{
@@ -41,6 +41,7 @@ pub(crate) struct Link {
     /// Exchanges under way.
     active: AtomicUsize,
     served: AtomicBool,
+    requests: AtomicU64,
     retired: AtomicBool,
     pub(crate) wants_ping: AtomicBool,
     pinged: Mutex<Instant>,
@@ -97,6 +98,7 @@ impl Link {
             plumbing,
             active: AtomicUsize::new(0),
             served: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
             retired: AtomicBool::new(false),
             wants_ping: AtomicBool::new(true),
             pinged: Mutex::new(Instant::now()),
@@ -211,6 +213,25 @@ impl Link {
     /// How long no exchange has been under way; `None` while one is.
     pub(crate) fn unused(&self) -> Option<Duration> {
         (self.active() == 0).then(|| lock(&self.unused_since).elapsed())
+    }
+
+    /// A request was begun here.
+    pub(crate) fn count(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What is to be told of it; nothing, where it neither serves nor will.
+    pub(crate) fn held(&self) -> Option<Held> {
+        let idle = self.unused();
+        if idle.is_some() && !self.is_usable() {
+            return None;
+        }
+        let mut held = Held::new(self.origin.to_string(), http::Version::HTTP_2);
+        held.age = self.observed.age();
+        held.requests = self.requests.load(Ordering::Relaxed);
+        held.underway = self.active();
+        held.idle = idle;
+        Some(held)
     }
 
     /// Who looks after the connection.

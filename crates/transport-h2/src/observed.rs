@@ -236,6 +236,11 @@ impl Observed {
         self.begun + Duration::from_nanos(meter.moved.load(Ordering::Acquire))
     }
 
+    /// How long the connection has been there.
+    pub(crate) fn age(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
     /// When anything last came from the peer.
     pub(crate) fn heard(&self) -> Instant {
         self.begun + Duration::from_nanos(self.heard.load(Ordering::Acquire))
