@@ -248,6 +248,24 @@ fn auto_rides_a_daemon_that_answers_and_starts_none() {
 }
 
 #[test]
+fn auto_goes_directly_where_the_daemon_would_be_the_slowest_part() {
+    let warm = Warm::new();
+    let source = warm.world.path("source");
+    history::incompressible(&warm.world.git, &source, 20, 500_000, 1);
+    ran(&warm.daemon(&["start"])).exits(0);
+    // Of a pack that is sent as it is made nobody knows the size.
+    for (name, buffer, rides) in [("known.git", "100m", false), ("unknown.git", "1m", true)] {
+        warm.world.server.create(name, &[]);
+        let (url, buffer) = (warm.world.server.url(name), format!("http.postBuffer={buffer}"));
+        let mut command = warm.command(&source);
+        command.args(["--transport=auto", "-c", &buffer, "push", "-q", &url, "main"]);
+        ran(&command.output().expect("rgit starts")).exits(0);
+        let sent = warm.status()["bytes_sent"].as_u64().expect("a number");
+        assert_eq!(sent > 5_000_000, rides, "{name}: {sent}");
+    }
+}
+
+#[test]
 fn a_daemon_leaves_after_its_idle_timeout() {
     let warm = Warm::new();
     let url = warm.repository();

@@ -21,7 +21,7 @@ const TELLING: u64 = 1024 * 1024;
 /// An upload that stood still for at least this part of its time was held back by the server's window.
 const STARVED: f64 = 0.2;
 /// What a first exchange is taken to need where no round trip was seen yet.
-const UNSEEN_ROUND_TRIP: Duration = Duration::from_millis(50);
+pub(crate) const UNSEEN_ROUND_TRIP: Duration = Duration::from_millis(50);
 /// A request that asks for nothing large: an advertisement, a refusal.
 const SMALL: u64 = 64 * 1024;
 
@@ -259,7 +259,7 @@ fn protocol_of(version: http::Version) -> Option<Protocol> {
 }
 
 /// What is to be moved, as far as can be told from the request.
-fn work(request: &http::Request<Body<'_>>) -> Work {
+pub(crate) fn work(request: &http::Request<Body<'_>>) -> Work {
     let up = request.body().length().map_or(Amount::Large, Amount::Bytes);
     let fetches = request.extensions().get::<Repeatable>().is_some() && request.method() == http::Method::POST;
     Work {

@@ -1,7 +1,7 @@
 //! The daemon that keeps connections warm: what it sends requests by, and who rides it.
 //!
-//! `persistent` starts one where none answers. `auto` rides one that answers already and never starts any: a warm connection saves all
-//! round trips of a handshake, and the hop to the daemon costs less than the shortest of them.
+//! `persistent` starts one where none answers. `auto` rides one that answers already and never starts any, for each exchange that takes
+//! less in this way by the [`CostModel`](crate::CostModel): all but large bodies of known length to this machine itself.
 
 use std::{env, sync::Arc, time::Duration};
 
@@ -15,7 +15,10 @@ pub use rgit_transport_persistent::{
 };
 use rgit_transport_persistent::{Persistent, Profile, Road, Upstream};
 
-use crate::{Choice, DaemonChoice, Name, choose};
+use crate::{
+    Choice, DaemonChoice, Name, choose,
+    rider::{Direct, Rider},
+};
 
 /// How long the daemon keeps an idle connection of HTTP/1.1. Servers close theirs sooner, and that is noticed; the bound is for those
 /// that never do.
@@ -93,14 +96,15 @@ pub(crate) fn ride(choice: &Choice, daemon: &DaemonChoice) -> Result<Arc<dyn Tra
             arguments: arguments.clone(),
         });
     let place = SocketPath::within(&daemon.directory);
-    let persistent = Persistent::new(place, program, &profile, move || {
-        choose(&direct).map_err(|err| Broken::Request {
-            reason: err.to_string(),
-        })
-    });
-    Ok(Arc::new(match choice.notice.filter(|_| starts) {
-        Some(notice) => persistent.on_fallback(notice),
-        None => persistent,
+    let direct = Direct::new(direct);
+    let fallback = direct.clone();
+    let daemon = Persistent::new(place, program, &profile, move || fallback.transport());
+    if !starts {
+        return Ok(Arc::new(Rider { daemon, direct }));
+    }
+    Ok(Arc::new(match choice.notice {
+        Some(notice) => daemon.on_fallback(notice),
+        None => daemon,
     }))
 }
 
