@@ -32,6 +32,7 @@
 
 mod ask;
 mod client;
+mod clients;
 mod control;
 mod daemon;
 mod error;
@@ -41,15 +42,17 @@ mod memory;
 mod place;
 mod profile;
 mod serve;
+mod settings;
 mod start;
 mod upstreams;
 
 pub use ask::{start, status, stop};
 pub use client::Persistent;
-pub use daemon::{Daemon, Handle, Left, Settings};
+pub use daemon::{Daemon, Handle, Left};
 pub use error::Error;
 pub use memory::Judge;
 pub use place::SocketPath;
 pub use profile::{Profile, Road};
+pub use settings::Settings;
 pub use start::Program;
 pub use upstreams::{Factory, Upstream};
