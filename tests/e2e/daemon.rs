@@ -6,6 +6,7 @@ mod connections;
 mod memory;
 mod races;
 mod users;
+mod vanished;
 mod warmth;
 
 use std::{

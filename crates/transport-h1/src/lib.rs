@@ -48,7 +48,7 @@ mod settings;
 use std::{fmt, sync::Arc};
 
 use rgit_dial::{Connection, Dialer, Origin};
-use rgit_transport::{Answer, Body, Error, Held, Transport, Wire, authenticates_connection};
+use rgit_transport::{Answer, Body, Cancel, Error, Held, Transport, Wire, authenticates_connection};
 
 use answer::AnswerBody;
 pub use answer::Trailers;
@@ -160,6 +160,7 @@ impl Transport for H1 {
     fn exchange(&self, request: http::Request<Body<'_>>) -> Result<http::Response<Answer>, Error> {
         let (parts, mut body) = request.into_parts();
         let request = Request::new(&parts, &body, self.target)?;
+        let cancel = parts.extensions.get::<Cancel>();
         let mut resent = 0;
         loop {
             let can_replay = body.can_replay();
@@ -180,7 +181,7 @@ impl Transport for H1 {
                     (self.pool.enter(&request.origin, connection), None)
                 }
             };
-            connection.begins();
+            connection.begins(cancel);
             let mut wire = Wire::new(http::Version::HTTP_11);
             wire.reused = reused;
             wire.dial_time = (!reused).then(|| connection.dial_time());
@@ -199,7 +200,11 @@ impl Transport for H1 {
             match outcome {
                 Ok(received) => return Ok(self.answer(&request, connection, received, wire)),
                 Err(Failure::Silent { .. })
-                    if reused && resent == 0 && can_replay && (request.repeatable || !head_sent) =>
+                    if reused
+                        && resent == 0
+                        && can_replay
+                        && (request.repeatable || !head_sent)
+                        && !cancel.is_some_and(Cancel::is_cancelled) =>
                 {
                     tracing::debug!(origin = %request.origin, "a reused connection was closed by the server; sending again");
                     resent += 1;

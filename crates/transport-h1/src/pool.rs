@@ -137,7 +137,7 @@ impl Pool {
     }
 
     /// Keep `connection` for later. It has no exchange under way, but the `rest` of an answer may still come.
-    pub(crate) fn put(&self, origin: Origin, connection: Pooled, rest: Option<Chunked>) {
+    pub(crate) fn put(&self, origin: Origin, mut connection: Pooled, rest: Option<Chunked>) {
         connection.rests();
         let age = self.settings.idle_age;
         let mut leaving = Vec::new();

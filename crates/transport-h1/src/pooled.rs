@@ -1,21 +1,25 @@
 //! A connection on its way through exchanges, and what is remembered of it.
 
 use std::{
+    net::{Shutdown, TcpStream},
     ops::{Deref, DerefMut},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
+    task::{Wake, Waker},
     time::Instant,
 };
 
 use rgit_dial::{Connection, Origin};
-use rgit_transport::Held;
+use rgit_transport::{Cancel, Held};
 
 /// A connection that has a record.
 pub(crate) struct Pooled {
     connection: Connection,
     record: Arc<Record>,
+    /// Of the exchange under way.
+    cancel: Option<Cancel>,
 }
 
 /// What is to be told of a connection. It goes with it.
@@ -42,7 +46,11 @@ impl Records {
         let mut all = lock(&self.0);
         all.retain(|record| record.strong_count() > 0);
         all.push(Arc::downgrade(&record));
-        Pooled { connection, record }
+        Pooled {
+            connection,
+            record,
+            cancel: None,
+        }
     }
 
     pub(crate) fn tell(&self) -> Vec<Held> {
@@ -67,15 +75,44 @@ impl Record {
 }
 
 impl Pooled {
-    /// An exchange begins.
-    pub(crate) fn begins(&self) {
+    /// An exchange begins, and can be ended by `cancel`.
+    pub(crate) fn begins(&mut self, cancel: Option<&Cancel>) {
         self.record.requests.fetch_add(1, Ordering::Relaxed);
         *lock(&self.record.idle) = None;
+        self.cancel = cancel.cloned();
+        // Out of descriptors, it can only end by itself.
+        if let (Some(cancel), Ok(descriptor)) = (cancel, self.connection.descriptor()) {
+            let breaker = Waker::from(Arc::new(Breaker(descriptor.into())));
+            if cancel.watch(&breaker) {
+                breaker.wake();
+            }
+        }
     }
 
     /// It is over, and another may follow.
-    pub(crate) fn rests(&self) {
+    pub(crate) fn rests(&mut self) {
+        if let Some(cancel) = self.cancel.take() {
+            cancel.unwatch();
+        }
         *lock(&self.record.idle) = Some(Instant::now());
+    }
+}
+
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        // It holds a descriptor of the socket, which is closed with the last one.
+        if let Some(cancel) = self.cancel.take() {
+            cancel.unwatch();
+        }
+    }
+}
+
+/// Ends a connection under whoever waits on it. The socket may be of any kind: shutdown(2) asks for no more.
+struct Breaker(TcpStream);
+
+impl Wake for Breaker {
+    fn wake(self: Arc<Self>) {
+        self.0.shutdown(Shutdown::Both).ok();
     }
 }
 

@@ -339,7 +339,7 @@ impl Transport for H2 {
             }
             link.count();
             link.measure();
-            let (outcome, meter) = exchange::run(&link, begun, &mut outgoing);
+            let (outcome, meter) = exchange::run(&link, begun, &mut outgoing, &request.cancel);
             drop(outgoing);
             let failure = match outcome {
                 Ok(received) => {

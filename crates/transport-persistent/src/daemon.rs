@@ -27,6 +27,7 @@ use serde_json::json;
 
 use crate::{
     Settings, SocketPath,
+    callers::Callers,
     clients::{Client, Clients},
     memory::Memory,
     place::{GREETING, Stamp, is_own},
@@ -64,6 +65,7 @@ pub(crate) struct Shared {
     /// Readable for all once the daemon is leaving.
     leaving: UnixStream,
     pub(crate) clients: Clients,
+    pub(crate) callers: Callers,
     /// Something happened that may want connections to be looked after.
     used: Condvar,
     rest: Mutex<Rest>,
@@ -146,6 +148,7 @@ impl Daemon {
             bell,
             leaving,
             clients: Clients::default(),
+            callers: Callers::default(),
             used: Condvar::new(),
             rest: Mutex::default(),
             farewell: Mutex::default(),
@@ -184,6 +187,10 @@ impl Daemon {
         let keeper = std::thread::Builder::new()
             .name("rgit-keeper".to_owned())
             .spawn(move || keeper.keep())?;
+        let watcher = self.shared.clone();
+        let watcher = std::thread::Builder::new()
+            .name("rgit-watcher".to_owned())
+            .spawn(move || watcher.callers.watch())?;
         tracing::info!(socket = %self.place.socket().display(), pid = std::process::id(), "serving");
         let outcome = self.let_in();
         tracing::info!(?outcome, "leaving");
@@ -199,7 +206,9 @@ impl Daemon {
         lock(&shared.rest).over = true;
         shared.used.notify_all();
         shared.clients.wait_until_gone();
+        shared.callers.end();
         keeper.join().ok();
+        watcher.join().ok();
         tracing::info!(requests = shared.requests.load(Ordering::Relaxed), "gone");
         outcome
     }
@@ -268,8 +277,9 @@ impl Daemon {
             return;
         }
         let client = Client::enter(&self.shared);
+        let caller = self.shared.callers.enter(stream);
         let serving = move || {
-            if let Err(err) = serve::client(&client.0, &stream) {
+            if let Err(err) = serve::client(&client.0, &caller) {
                 tracing::debug!(%err, "a client's connection ended");
             }
         };
