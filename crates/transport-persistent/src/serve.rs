@@ -104,6 +104,9 @@ fn pass_on(shared: &Shared, caller: &Caller, requests: &mut Taken<'_>, head: Hea
         headers.remove(name);
     }
     leave_out_usual_host(&mut headers, &url);
+    if ask.anew {
+        shared.memory.forget(&url);
+    }
     let key = ask.remember.then(|| shared.memory.key(&profile, &url, &headers));
     if let Some(kept) = key.as_ref().and_then(|key| shared.memory.recall(key)) {
         tracing::debug!("a remembered answer");
