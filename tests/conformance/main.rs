@@ -6,6 +6,7 @@
 
 mod answers;
 mod broken;
+mod cancel;
 mod early;
 mod framing;
 #[cfg(unix)]
@@ -77,6 +78,10 @@ macro_rules! mount {
                     certificates_for_other_names_are_refused,
                     exchanges_over_tls_are_like_others,
                     a_cut_is_no_end;
+                cancel:
+                    a_request_that_nobody_waits_for_any_more_ends_and_is_not_repeated,
+                    an_answer_that_nobody_reads_any_more_is_broken_off,
+                    an_exchange_that_is_over_cannot_be_ended;
                 threads:
                     answers_go_to_those_who_asked;
             }

@@ -2,9 +2,11 @@
 
 mod activation;
 mod authentication;
+mod connections;
 mod memory;
 mod races;
 mod users;
+mod vanished;
 mod warmth;
 
 use std::{
@@ -247,6 +249,24 @@ fn auto_rides_a_daemon_that_answers_and_starts_none() {
 }
 
 #[test]
+fn auto_goes_directly_where_the_daemon_would_be_the_slowest_part() {
+    let warm = Warm::new();
+    let source = warm.world.path("source");
+    history::incompressible(&warm.world.git, &source, 20, 500_000, 1);
+    ran(&warm.daemon(&["start"])).exits(0);
+    // Of a pack that is sent as it is made nobody knows the size.
+    for (name, buffer, rides) in [("known.git", "100m", false), ("unknown.git", "1m", true)] {
+        warm.world.server.create(name, &[]);
+        let (url, buffer) = (warm.world.server.url(name), format!("http.postBuffer={buffer}"));
+        let mut command = warm.command(&source);
+        command.args(["--transport=auto", "-c", &buffer, "push", "-q", &url, "main"]);
+        ran(&command.output().expect("rgit starts")).exits(0);
+        let sent = warm.status()["bytes_sent"].as_u64().expect("a number");
+        assert_eq!(sent > 5_000_000, rides, "{name}: {sent}");
+    }
+}
+
+#[test]
 fn a_daemon_leaves_after_its_idle_timeout() {
     let warm = Warm::new();
     let url = warm.repository();
@@ -254,7 +274,13 @@ fn a_daemon_leaves_after_its_idle_timeout() {
     warm.rgit(warm.world.directory.path(), &list).exits(0);
     let socket = warm.home().join("daemon.sock");
     eventually("it leaves", || !socket.exists());
-    for setting in ["idleTimeout=soon", "reopen=-1s", "upstream=persistent", "upstream=h9"] {
+    for setting in [
+        "idleTimeout=soon",
+        "reopen=-1s",
+        "pingInterval=1ms",
+        "upstream=persistent",
+        "upstream=h9",
+    ] {
         let setting = format!("rgit.persistent.{setting}");
         let key = setting.split('=').next().expect("a key");
         warm.rgit(warm.world.directory.path(), &["-c", &setting, "ls-remote", &url])

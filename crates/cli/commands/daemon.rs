@@ -6,7 +6,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use rgit_transport_auto::daemon::{
-    Daemon, Error, Handle, Judge, Program, Settings, SocketPath, factory, place, start, status, stop,
+    Daemon, Error, Handle, Judge, Program, Settings, SocketPath, Upkeep, factory, place, start, status, stop,
 };
 
 use crate::{context::Context, duration, exit::Outcome, ui};
@@ -50,6 +50,9 @@ struct Run {
     /// Reopen connections for servers used within so long [default: rgit.persistent.reopen, else 5m].
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     reopen: Option<Duration>,
+    /// Ask idle connections of HTTP/2 so often whether they are still there [default: rgit.persistent.pingInterval, else 30s].
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    ping_interval: Option<Duration>,
 }
 
 impl DaemonCommand {
@@ -106,6 +109,7 @@ pub(crate) fn program(place: &SocketPath, config: &gix::config::File) -> Result<
     for (option, key) in [
         ("--idle-timeout", "rgit.persistent.idleTimeout"),
         ("--reopen", "rgit.persistent.reopen"),
+        ("--ping-interval", "rgit.persistent.pingInterval"),
     ] {
         if let Some(duration) = duration::configured(config, key)? {
             arguments.extend([option.into(), seconds(duration).into()]);
@@ -142,15 +146,21 @@ impl Run {
         if let Some(recent) = wanted(self.reopen, "rgit.persistent.reopen")? {
             settings.reopen = recent;
         }
+        let mut upkeep = Upkeep::default();
+        upkeep.reopen = settings.reopen;
+        if let Some(interval) = wanted(self.ping_interval, "rgit.persistent.pingInterval")? {
+            upkeep.ping_interval = interval;
+        }
+        let factory = factory(upkeep);
         let daemon = if self.listening {
             Daemon::detach().context("cannot leave the session that this was started in")?;
             log::to_file(&place.log())?;
-            Daemon::from_standard_input(place, factory(), settings)
+            Daemon::from_standard_input(place, factory, settings)
         } else {
             log::to_standard_error();
             match Daemon::activated()? {
-                Some(listener) => Daemon::new(listener, place, factory(), settings).map(Daemon::leaving_the_socket),
-                None => Daemon::new(Daemon::bind(&place)?, place, factory(), settings),
+                Some(listener) => Daemon::new(listener, place, factory, settings).map(Daemon::leaving_the_socket),
+                None => Daemon::new(Daemon::bind(&place)?, place, factory, settings),
             }
         };
         let daemon = daemon.context("cannot take over the socket")?;

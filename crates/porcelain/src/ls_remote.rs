@@ -51,24 +51,26 @@ pub fn ls_remote(peer: impl Into<Peer>, options: &Options) -> Result<Vec<RemoteR
         Some(err) => Error::Session(err),
         None => Error::git("listing the remote's refs", source),
     };
-    let handshake = gix::protocol::handshake(
-        &mut bridge,
-        Service::UploadPack,
-        // The session asks git's credential helpers itself; gix is never told that authentication is needed.
-        |_| Ok(None),
-        Vec::new(),
-        &mut gix::progress::Discard,
-    )
-    .map_err(blame)?;
-    let refs = match handshake.refs {
-        Some(refs) => refs,
-        None => {
-            let prefixes = ref_prefixes(options);
-            gix::protocol::LsRefsCommand::new(prefixes, &handshake.capabilities, agent())
-                .invoke_blocking(&mut bridge, &mut gix::progress::Discard, false)
-                .map_err(blame)?
+    let refs = bridge.doubting(|bridge| {
+        let handshake = gix::protocol::handshake(
+            &mut *bridge,
+            Service::UploadPack,
+            // The session asks git's credential helpers itself; gix is never told that authentication is needed.
+            |_| Ok(None),
+            Vec::new(),
+            &mut gix::progress::Discard,
+        )
+        .map_err(blame)?;
+        match handshake.refs {
+            Some(refs) => Ok(refs),
+            None => {
+                let prefixes = ref_prefixes(options);
+                gix::protocol::LsRefsCommand::new(prefixes, &handshake.capabilities, agent())
+                    .invoke_blocking(bridge, &mut gix::progress::Discard, false)
+                    .map_err(blame)
+            }
         }
-    };
+    })?;
     Ok(refs
         .into_iter()
         .flat_map(entries)

@@ -47,6 +47,8 @@ impl Session {
         check_type(&landing.response, &landing.url, service, "advertisement")?;
         let wire = wire(&landing.response);
         let reader = checked(landing.response.into_body(), &landing.url, service)?;
+        self.remembered = wire.is_some_and(|wire| wire.remembered);
+        self.doubting = false;
         // Only now: what is no Git server has no say in where pushes go.
         let redirected = landing.moved.as_ref().is_some_and(|base| *base != self.base);
         self.base = landing.moved.unwrap_or_else(|| self.base.clone());

@@ -137,6 +137,18 @@ pub enum Unauthenticated {
     BodySpent,
 }
 
+impl Error {
+    /// Whether the server answered, but not as one does that offers what was asked for: it refused for another reason than who asks and how
+    /// often, or spoke of something else.
+    pub fn is_contradiction(&self) -> bool {
+        match self {
+            Error::Status { code, .. } => matches!(code, 400..=499 | 501) && ![401, 403, 407, 408, 429].contains(code),
+            Error::NotGit { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 fn status(code: u16) -> String {
     match http::StatusCode::from_u16(code)
         .ok()

@@ -46,6 +46,10 @@ pub struct Session {
     pub(crate) base: RepositoryUrl,
     exchanges: Vec<Exchange>,
     brief: bool,
+    /// What the last discovery told was remembered, by a daemon that was told before.
+    pub(crate) remembered: bool,
+    /// The next one is to ask the server.
+    pub(crate) doubting: bool,
 }
 
 /// One request, as the session thinks of it.
@@ -89,6 +93,8 @@ impl Session {
             base,
             exchanges: Vec::new(),
             brief: false,
+            remembered: false,
+            doubting: false,
         })
     }
 
@@ -110,6 +116,14 @@ impl Session {
     /// The exchanges made, oldest first; the last 256 of them.
     pub fn exchanges(&self) -> &[Exchange] {
         &self.exchanges
+    }
+
+    /// A command that followed a discovery failed as if it had not been what the server offers ([`Error::is_contradiction`]). Whether
+    /// that may come of the discovery: what it told was remembered from another time. It is worth making anew then, and asks the
+    /// server itself.
+    pub fn doubt(&mut self) -> bool {
+        self.doubting = std::mem::take(&mut self.remembered);
+        self.doubting
     }
 
     /// Send `ask` until a success comes: through redirects and one question for credentials per origin. Everything else is an error.
@@ -228,7 +242,10 @@ impl Session {
                     .is_some_and(|protocol| protocol == "version=2")
             {
                 // Where the server speaks that version, the answer names no refs.
-                request.extensions_mut().insert(Rememberable);
+                request.extensions_mut().insert(match self.doubting {
+                    true => Rememberable::Anew,
+                    false => Rememberable::Recall,
+                });
             }
         }
         let response = self.transport.exchange(request)?;

@@ -10,7 +10,7 @@ use std::{
 
 use http::StatusCode;
 use rgit_dial::{Dialer, Origin, Scheme};
-use rgit_transport::{Answer, Body, Brief, Error, PeerSettings, Repeatable, Transport, Wire};
+use rgit_transport::{Answer, Body, Brief, Error, Held, PeerSettings, Repeatable, Transport, Wire};
 use rgit_transport_h1::H1;
 use rgit_transport_h2::{H2, Tuning};
 
@@ -21,7 +21,7 @@ const TELLING: u64 = 1024 * 1024;
 /// An upload that stood still for at least this part of its time was held back by the server's window.
 const STARVED: f64 = 0.2;
 /// What a first exchange is taken to need where no round trip was seen yet.
-const UNSEEN_ROUND_TRIP: Duration = Duration::from_millis(50);
+pub(crate) const UNSEEN_ROUND_TRIP: Duration = Duration::from_millis(50);
 /// A request that asks for nothing large: an advertisement, a refusal.
 const SMALL: u64 = 64 * 1024;
 
@@ -107,6 +107,14 @@ impl Auto {
             Some(h2) if h2.open(origin).is_some() => Ok(false),
             _ => self.h1.warm(origin),
         }
+    }
+
+    /// The connections that are there, of either protocol, in use or idle.
+    pub fn held(&self) -> Vec<Held> {
+        let h2 = self.h2.get().and_then(|made| made.as_ref().ok());
+        let mut held = self.h1.held();
+        held.extend(h2.map(H2::held).unwrap_or_default());
+        held
     }
 
     /// The road for `work`.
@@ -254,7 +262,7 @@ fn protocol_of(version: http::Version) -> Option<Protocol> {
 }
 
 /// What is to be moved, as far as can be told from the request.
-fn work(request: &http::Request<Body<'_>>) -> Work {
+pub(crate) fn work(request: &http::Request<Body<'_>>) -> Work {
     let up = request.body().length().map_or(Amount::Large, Amount::Bytes);
     let fetches = request.extensions().get::<Repeatable>().is_some() && request.method() == http::Method::POST;
     Work {

@@ -20,9 +20,13 @@ mod choose;
 mod cost;
 #[cfg(unix)]
 pub mod daemon;
+mod hop;
 pub mod probe;
+#[cfg(unix)]
+mod rider;
 
 pub use auto::Auto;
 pub use choose::{Choice, DaemonChoice, Error, H2Choice, Name, choose};
 pub use cost::{Amount, CostModel, Link, Protocol, Road, Work};
+pub use hop::Hop;
 pub use probe::probe;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use http::HeaderMap;
-use rgit_dial::{Connection, Interest, Origin};
+use rgit_dial::{Interest, Origin};
 use rgit_transport::Answer;
 
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
     framing::{Decoder, Receiving},
     head,
     pool::Pool,
+    pooled::Pooled,
 };
 
 /// The trailer of a chunked answer (RFC 9110, section 6.5), in the response's extensions: empty until its body was read to the end.
@@ -47,7 +48,7 @@ const DIRECT: usize = 16 * 1024;
 /// else, it takes the connection along.
 pub(crate) struct AnswerBody {
     decoder: Decoder,
-    connection: Option<Connection>,
+    connection: Option<Pooled>,
     buffer: Vec<u8>,
     /// What of the buffer was received and not yet decoded: `start..end`.
     start: usize,
@@ -63,7 +64,7 @@ pub(crate) struct AnswerBody {
 
 impl AnswerBody {
     /// A body of which `rest` has been received.
-    pub(crate) fn new(framing: Receiving, rest: Vec<u8>, connection: Connection, settings: Settings) -> Self {
+    pub(crate) fn new(framing: Receiving, rest: Vec<u8>, connection: Pooled, settings: Settings) -> Self {
         AnswerBody {
             decoder: Decoder::new(framing),
             connection: Some(connection),

@@ -40,6 +40,7 @@ mod framing;
 mod head;
 mod outgoing;
 mod pool;
+mod pooled;
 mod request;
 pub mod serve;
 mod settings;
@@ -47,7 +48,7 @@ mod settings;
 use std::{fmt, sync::Arc};
 
 use rgit_dial::{Connection, Dialer, Origin};
-use rgit_transport::{Answer, Body, Error, Transport, Wire, authenticates_connection};
+use rgit_transport::{Answer, Body, Cancel, Error, Held, Transport, Wire, authenticates_connection};
 
 use answer::AnswerBody;
 pub use answer::Trailers;
@@ -56,6 +57,7 @@ use exchange::{Failure, Received};
 use framing::Receiving;
 use outgoing::Outgoing;
 use pool::Pool;
+use pooled::Pooled;
 use request::{Request, Target};
 pub use settings::{PoolSettings, Settings};
 
@@ -95,7 +97,13 @@ impl H1 {
 
     /// Take over a connection on which HTTP/1.1 was agreed and nothing was sent yet.
     pub fn adopt(&self, origin: Origin, connection: Connection) {
+        let connection = self.pool.enter(&origin, connection);
         self.pool.put(origin, connection, None);
+    }
+
+    /// The connections that are there, in use or idle; that an idle one can still be used is seen only when it is.
+    pub fn held(&self) -> Vec<Held> {
+        self.pool.held()
     }
 
     /// See that a connection to `origin` lies idle, after dropping those that the server closed; `true` if one had to be made.
@@ -106,7 +114,7 @@ impl H1 {
         if self.pool.refresh(origin) > 0 {
             return Ok(false);
         }
-        let connection = self.connect.connect(origin)?;
+        let connection = self.pool.enter(origin, self.connect.connect(origin)?);
         self.pool.put(origin.clone(), connection, None);
         Ok(true)
     }
@@ -114,7 +122,7 @@ impl H1 {
     fn answer(
         &self,
         request: &Request,
-        connection: Connection,
+        connection: Pooled,
         received: Received,
         mut wire: Wire,
     ) -> http::Response<Answer> {
@@ -152,6 +160,7 @@ impl Transport for H1 {
     fn exchange(&self, request: http::Request<Body<'_>>) -> Result<http::Response<Answer>, Error> {
         let (parts, mut body) = request.into_parts();
         let request = Request::new(&parts, &body, self.target)?;
+        let cancel = parts.extensions.get::<Cancel>();
         let mut resent = 0;
         loop {
             let can_replay = body.can_replay();
@@ -167,8 +176,12 @@ impl Transport for H1 {
             let reused = pooled.is_some();
             let (mut connection, rest) = match pooled {
                 Some(pooled) => pooled,
-                None => (self.connect.connect(&request.origin)?, None),
+                None => {
+                    let connection = self.connect.connect(&request.origin)?;
+                    (self.pool.enter(&request.origin, connection), None)
+                }
             };
+            connection.begins(cancel);
             let mut wire = Wire::new(http::Version::HTTP_11);
             wire.reused = reused;
             wire.dial_time = (!reused).then(|| connection.dial_time());
@@ -187,7 +200,11 @@ impl Transport for H1 {
             match outcome {
                 Ok(received) => return Ok(self.answer(&request, connection, received, wire)),
                 Err(Failure::Silent { .. })
-                    if reused && resent == 0 && can_replay && (request.repeatable || !head_sent) =>
+                    if reused
+                        && resent == 0
+                        && can_replay
+                        && (request.repeatable || !head_sent)
+                        && !cancel.is_some_and(Cancel::is_cancelled) =>
                 {
                     tracing::debug!(origin = %request.origin, "a reused connection was closed by the server; sending again");
                     resent += 1;

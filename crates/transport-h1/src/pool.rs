@@ -1,4 +1,4 @@
-//! Idle connections, by origin.
+//! Idle connections, by origin, and what is to be told of all.
 
 use std::{
     collections::HashMap,
@@ -9,8 +9,14 @@ use std::{
 };
 
 use rgit_dial::{Connection, Interest, Origin};
+use rgit_transport::Held;
 
-use crate::{PoolSettings, chunked::Chunked, exchange::is_retry};
+use crate::{
+    PoolSettings,
+    chunked::Chunked,
+    exchange::is_retry,
+    pooled::{Pooled, Records},
+};
 
 /// How long to wait for the last chunk of an answer whose content has come. It is on its way, or never will be.
 const LAST_CHUNK: Duration = Duration::from_secs(1);
@@ -22,10 +28,12 @@ const LAST_CHUNK: Duration = Duration::from_secs(1);
 pub(crate) struct Pool {
     settings: PoolSettings,
     idle: Mutex<HashMap<Origin, Vec<Idle>>>,
+    /// Of connections in use, too.
+    records: Records,
 }
 
 struct Idle {
-    connection: Connection,
+    connection: Pooled,
     since: Instant,
     /// What is left of the answer before: nothing, or the last chunk.
     rest: Option<Chunked>,
@@ -63,12 +71,23 @@ impl Pool {
         Pool {
             settings,
             idle: Mutex::default(),
+            records: Records::default(),
         }
+    }
+
+    /// Take up a new connection to `origin`, which is in use.
+    pub(crate) fn enter(&self, origin: &Origin, connection: Connection) -> Pooled {
+        self.records.enter(origin, connection)
+    }
+
+    /// All connections, in use or idle.
+    pub(crate) fn held(&self) -> Vec<Held> {
+        self.records.tell()
     }
 
     /// The youngest connection to `origin` that can still be used, and what is left of the answer before: nothing, unless the request
     /// `may_precede` that, being one that can be sent again (RFC 9112, section 9.3.2).
-    pub(crate) fn take(&self, origin: &Origin, may_precede: bool) -> Option<(Connection, Option<Chunked>)> {
+    pub(crate) fn take(&self, origin: &Origin, may_precede: bool) -> Option<(Pooled, Option<Chunked>)> {
         let patience = if may_precede { Duration::ZERO } else { LAST_CHUNK };
         loop {
             // One at a time: looking at the socket happens outside the lock.
@@ -118,7 +137,8 @@ impl Pool {
     }
 
     /// Keep `connection` for later. It has no exchange under way, but the `rest` of an answer may still come.
-    pub(crate) fn put(&self, origin: Origin, connection: Connection, rest: Option<Chunked>) {
+    pub(crate) fn put(&self, origin: Origin, mut connection: Pooled, rest: Option<Chunked>) {
+        connection.rests();
         let age = self.settings.idle_age;
         let mut leaving = Vec::new();
         {

@@ -9,11 +9,11 @@ use std::{
 
 use bytes::{Buf, Bytes};
 use h2::{Reason, RecvStream, SendStream};
-use rgit_transport::Answer;
+use rgit_transport::{Answer, Cancel};
 
 use crate::{
     driver::Leave,
-    exchange::Received,
+    exchange::{Received, cancelled},
     link::{Slot, idle_for},
     observed::Meter,
 };
@@ -33,6 +33,7 @@ struct Open {
     meter: Arc<Meter>,
     stream: u32,
     slot: Slot,
+    cancel: Cancel,
 }
 
 impl Open {
@@ -44,7 +45,9 @@ impl Open {
             meter,
             stream,
             slot,
+            cancel,
         } = self;
+        cancel.unwatch();
         let link = slot.0.clone();
         let reset = sending.is_some() || !receiving.is_end_stream();
         // h2 resets what is not at its end.
@@ -68,6 +71,7 @@ impl AnswerBody {
                 sending: received.sending,
                 meter: received.meter,
                 slot,
+                cancel: received.cancel,
             }),
             chunk: Bytes::new(),
             broken: None,
@@ -92,27 +96,36 @@ impl AnswerBody {
             return Ok(Bytes::new());
         };
         let Open {
-            receiving, meter, slot, ..
+            receiving,
+            meter,
+            slot,
+            cancel,
+            ..
         } = open;
         let link = slot.0.clone();
         let idle = link.tuning.idle_timeout;
         let begun = Instant::now();
         let deadline = || link.observed.moved(meter).max(begun) + idle;
         let received = link.wait_for(Leave::Speaking, deadline, |cx| {
+            if cancel.watch(cx.waker()) {
+                return Poll::Ready(None);
+            }
             let polled = receiving.poll_data(cx);
             if let Poll::Ready(Some(Ok(bytes))) = &polled {
                 // Before leaving, so that the window's update can go along. It can't fail: this much was just received.
                 receiving.flow_control().release_capacity(bytes.len()).ok();
             }
-            polled
+            polled.map(Some)
         });
-        match received {
-            Some(Some(Ok(bytes))) => Ok(bytes),
-            Some(None) => Ok(Bytes::new()),
+        let Some(received) = received else {
+            return Err(idle_for(idle));
+        };
+        match received.ok_or_else(cancelled)? {
+            Some(Ok(bytes)) => Ok(bytes),
+            None => Ok(Bytes::new()),
             // h2 forgets that the answer was whole when the connection ends or is reset behind it.
-            Some(Some(Err(err))) if meter.is_answered() && !err.is_library() => Ok(Bytes::new()),
-            Some(Some(Err(err))) => Err(broken_off(&err)),
-            None => Err(idle_for(idle)),
+            Some(Err(err)) if meter.is_answered() && !err.is_library() => Ok(Bytes::new()),
+            Some(Err(err)) => Err(broken_off(&err)),
         }
     }
 }

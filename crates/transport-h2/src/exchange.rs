@@ -13,7 +13,7 @@ use bytes::Bytes;
 use h2::{Reason, RecvStream, SendStream, client::ResponseFuture};
 use http::Response;
 use rgit_dial::Origin;
-use rgit_transport::{Error, Stage};
+use rgit_transport::{Cancel, Error, Stage};
 
 use crate::{
     driver::Leave,
@@ -35,6 +35,7 @@ pub(crate) struct Received {
     /// Whether the head came before the request was through.
     pub(crate) early: bool,
     pub(crate) starved: Duration,
+    pub(crate) cancel: Cancel,
 }
 
 /// Why there is no answer.
@@ -89,6 +90,11 @@ impl Failure {
     }
 }
 
+/// The error of an exchange that was ended from outside.
+pub(crate) fn cancelled() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "nobody waits for the answer any more")
+}
+
 /// What came of one step.
 enum Step {
     /// The next piece of the body is wanted.
@@ -121,6 +127,7 @@ pub(crate) fn run(
     link: &Arc<Link>,
     begun: Begun,
     outgoing: &mut Outgoing<'_>,
+    cancel: &Cancel,
 ) -> (Result<Received, Failure>, Arc<Meter>) {
     let stream = begun.response.stream_id().as_u32();
     let meter = link.observed.meter(stream);
@@ -135,6 +142,7 @@ pub(crate) fn run(
         starving: None,
         starved: Duration::ZERO,
         flooded: false,
+        cancel,
     };
     let outcome = exchange.send(outgoing).and_then(|()| exchange.await_head());
     let outcome = match outcome {
@@ -161,6 +169,7 @@ struct Exchange<'l> {
     starved: Duration,
     /// More informational answers came than anybody needs.
     flooded: bool,
+    cancel: &'l Cancel,
 }
 
 impl Exchange<'_> {
@@ -309,7 +318,7 @@ impl Exchange<'_> {
         match failed {
             Some(None) => Ok(()),
             Some(Some(err)) => Err(self.failed(&err)),
-            None if self.answer.is_some() => Ok(()),
+            None if self.answer.is_some() && !self.cancel.is_cancelled() => Ok(()),
             None => Err(self.timed_out()),
         }
     }
@@ -319,7 +328,11 @@ impl Exchange<'_> {
         let idle = link.tuning.idle_timeout;
         let begun = Instant::now();
         let deadline = || link.observed.moved(&meter).max(begun) + idle;
-        link.wait_for(Leave::Listening, deadline, |cx| step(self, cx))
+        let waited = link.wait_for(Leave::Listening, deadline, |cx| match self.cancel.watch(cx.waker()) {
+            true => Poll::Ready(None),
+            false => step(self, cx).map(Some),
+        });
+        waited.flatten()
     }
 
     fn received(mut self) -> Result<Received, Failure> {
@@ -333,6 +346,7 @@ impl Exchange<'_> {
             meter: self.meter,
             early,
             starved: self.starved,
+            cancel: self.cancel.clone(),
         })
     }
 
@@ -362,6 +376,9 @@ impl Exchange<'_> {
     }
 
     fn timed_out(&self) -> Failure {
+        if self.cancel.is_cancelled() {
+            return Failure::broken(self.stage(), cancelled());
+        }
         let idle = self.link.tuning.idle_timeout;
         // Not a word on the whole connection: another exchange would fare no better.
         if self.link.observed.heard().elapsed() >= idle {

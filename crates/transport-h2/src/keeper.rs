@@ -4,6 +4,10 @@
 //! acknowledgement, and GOAWAYs that are better known before the next request. One thread for all connections of a transport waits on
 //! those that have been left alone for a while; it never drives one that somebody else drives, so it costs a busy connection nothing but
 //! a look at a mutex every [`GRACE`].
+//!
+//! Where [`Tuning::ping_interval`](crate::Tuning::ping_interval) says so, it also asks idle connections whether they are still there. What
+//! stands on the way (NAT, a load balancer) may have forgotten them without a word to either end; a request sent then gets no answer
+//! and no error.
 
 use std::{
     io,
@@ -19,7 +23,7 @@ use rustix::{event::PollFlags, fd::OwnedFd};
 use crate::{
     alarm::Alarm,
     driver::Leave,
-    link::{Attendance, Link, flags},
+    link::{Attendance, Link, Pulse, flags},
     observed::lock,
     pool::Links,
 };
@@ -66,6 +70,11 @@ impl Keeper {
         }
     }
 
+    /// All connections that are there.
+    pub(crate) fn kept(&self) -> Vec<Arc<Link>> {
+        lock(&self.kept).iter().filter_map(Weak::upgrade).collect()
+    }
+
     fn run(&self) {
         while self.round() {}
     }
@@ -74,6 +83,7 @@ impl Keeper {
     fn round(&self) -> bool {
         self.alarm.silence();
         let mut watched: Vec<(Arc<OwnedFd>, PollFlags, Weak<Link>)> = Vec::new();
+        let mut doubted = Vec::new();
         let mut next: Option<Duration> = None;
         let mut sooner = |duration: Duration| next = Some(next.map_or(duration, |next| next.min(duration)));
         {
@@ -99,12 +109,26 @@ impl Keeper {
                         if unused < self.idle_age {
                             sooner(self.idle_age - unused);
                         }
+                        match link.pulse() {
+                            Pulse::Unasked => {}
+                            Pulse::In(left) => sooner(left),
+                            Pulse::Due | Pulse::Gone => doubted.push(link.clone()),
+                        }
                     }
                 }
                 // Should this have been the last handle, it is dropped under our lock: nothing there asks for it.
             }
         }
+        for link in &doubted {
+            take_pulse(link);
+        }
+        let asked = !doubted.is_empty();
+        drop(doubted);
         self.drop_old();
+        if asked {
+            // What they say next has times of its own.
+            return true;
+        }
         let fds: Vec<_> = watched.iter().map(|(fd, flags, _)| (&**fd, *flags)).collect();
         match self.alarm.wait(&fds, next) {
             Ok(ready) => {
@@ -128,5 +152,19 @@ impl Keeper {
         if let Some(links) = self.links.upgrade() {
             links.drop_older_than(self.idle_age);
         }
+    }
+}
+
+/// Ask whether `link` is still there, or give it up.
+fn take_pulse(link: &Link) {
+    // The answer may lie in the socket: nobody looked there since it was asked for.
+    link.tend(Leave::Listening);
+    match link.pulse() {
+        Pulse::Due => link.ping(),
+        Pulse::Gone => {
+            tracing::debug!(origin = %link.origin, "an idle connection's PING was not answered; dropping it");
+            link.retire();
+        }
+        Pulse::Unasked | Pulse::In(_) => {}
     }
 }

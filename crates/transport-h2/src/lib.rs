@@ -74,7 +74,7 @@ use std::{fmt, io, sync::Arc, task::Poll, time::Instant};
 
 use h2::Reason;
 use rgit_dial::{Alpn, Connection, Dialer, Origin, Scheme};
-use rgit_transport::{Answer, Body, Error, PeerSettings, Stage, Transport, authenticates_connection};
+use rgit_transport::{Answer, Body, Error, Held, PeerSettings, Stage, Transport, authenticates_connection};
 
 use answer::AnswerBody;
 use driver::Leave;
@@ -143,6 +143,11 @@ impl H2 {
             .iter()
             .filter(|link| link.is_usable())
             .find_map(|link| link.observed.peer_settings())
+    }
+
+    /// The connections that are there, in use or idle.
+    pub fn held(&self) -> Vec<Held> {
+        self.keeper.kept().iter().filter_map(|link| link.held()).collect()
     }
 
     /// See that a connection to `origin` is open; `true` if one had to be made.
@@ -332,8 +337,9 @@ impl Transport for H2 {
             if request.closes {
                 link.retire();
             }
+            link.count();
             link.measure();
-            let (outcome, meter) = exchange::run(&link, begun, &mut outgoing);
+            let (outcome, meter) = exchange::run(&link, begun, &mut outgoing, &request.cancel);
             drop(outgoing);
             let failure = match outcome {
                 Ok(received) => {

@@ -4,7 +4,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
@@ -13,13 +13,13 @@ use std::{
 use bytes::Bytes;
 use h2::client::SendRequest;
 use rgit_dial::{Connection, Interest, Origin};
-use rgit_transport::Wire;
+use rgit_transport::{Held, Wire};
 use rustix::{event::PollFlags, fd::OwnedFd};
 
 use crate::{
     Tuning,
     alarm::Alarm,
-    driver::{Core, Seat},
+    driver::{Core, Leave, Seat},
     observed::{Observed, lock},
     socket::{Plumbing, Socket},
 };
@@ -41,6 +41,7 @@ pub(crate) struct Link {
     /// Exchanges under way.
     active: AtomicUsize,
     served: AtomicBool,
+    requests: AtomicU64,
     retired: AtomicBool,
     pub(crate) wants_ping: AtomicBool,
     pinged: Mutex<Instant>,
@@ -97,6 +98,7 @@ impl Link {
             plumbing,
             active: AtomicUsize::new(0),
             served: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
             retired: AtomicBool::new(false),
             wants_ping: AtomicBool::new(true),
             pinged: Mutex::new(Instant::now()),
@@ -136,6 +138,34 @@ impl Link {
             *pinged = Instant::now();
             self.wants_ping.store(true, Ordering::Release);
         }
+    }
+
+    /// What is to be done to know that an idle connection is still there.
+    pub(crate) fn pulse(&self) -> Pulse {
+        let (interval, patience) = (self.tuning.ping_interval, self.tuning.ping_patience);
+        // While something else is under way, its own timeout counts: a PING's answer may stand behind megabytes.
+        let Some(unused) = self.unused().filter(|_| !interval.is_zero() && self.is_usable()) else {
+            return Pulse::Unasked;
+        };
+        let asked = lock(&self.pinged).elapsed();
+        let waited = match self.wants_ping.load(Ordering::Acquire) {
+            // One that can't even go out has no better prospects.
+            true => Some(asked),
+            false => self.observed.unanswered(),
+        };
+        if let Some(waited) = waited {
+            let left = patience.saturating_sub(waited.min(unused));
+            return if left.is_zero() { Pulse::Gone } else { Pulse::In(left) };
+        }
+        let left = interval.saturating_sub(self.observed.heard().elapsed().min(asked));
+        if left.is_zero() { Pulse::Due } else { Pulse::In(left) }
+    }
+
+    /// Send a PING.
+    pub(crate) fn ping(&self) {
+        *lock(&self.pinged) = Instant::now();
+        self.wants_ping.store(true, Ordering::Release);
+        self.tend(Leave::Listening);
     }
 
     /// Begin no more exchanges here.
@@ -185,6 +215,25 @@ impl Link {
         (self.active() == 0).then(|| lock(&self.unused_since).elapsed())
     }
 
+    /// A request was begun here.
+    pub(crate) fn count(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What is to be told of it; nothing, where it neither serves nor will.
+    pub(crate) fn held(&self) -> Option<Held> {
+        let idle = self.unused();
+        if idle.is_some() && !self.is_usable() {
+            return None;
+        }
+        let mut held = Held::new(self.origin.to_string(), http::Version::HTTP_2);
+        held.age = self.observed.age();
+        held.requests = self.requests.load(Ordering::Relaxed);
+        held.underway = self.active();
+        held.idle = idle;
+        Some(held)
+    }
+
     /// Who looks after the connection.
     pub(crate) fn attendance(&self) -> Attendance {
         let seat = lock(&self.seat);
@@ -224,6 +273,19 @@ pub(crate) enum Attendance {
     Idle { since: Instant, interest: Interest },
     /// There is nothing to look after any more.
     Over,
+}
+
+/// What is known of an idle connection by PINGs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pulse {
+    /// Nobody wants to know.
+    Unasked,
+    /// Nothing is to be done before so long.
+    In(Duration),
+    /// It is time to ask.
+    Due,
+    /// It was asked, and there was no answer.
+    Gone,
 }
 
 /// A place for one exchange.

@@ -179,6 +179,11 @@ impl Observed {
         lock(&self.peer).round_trip
     }
 
+    /// How long a PING that went out has been without an answer.
+    pub(crate) fn unanswered(&self) -> Option<Duration> {
+        lock(&self.peer).pinged.map(|pinged| pinged.elapsed())
+    }
+
     /// How much the connection's window has left.
     pub(crate) fn connection_window_left(&self) -> i64 {
         lock(&self.peer).window
@@ -229,6 +234,11 @@ impl Observed {
     /// When something of `meter`'s stream last moved.
     pub(crate) fn moved(&self, meter: &Meter) -> Instant {
         self.begun + Duration::from_nanos(meter.moved.load(Ordering::Acquire))
+    }
+
+    /// How long the connection has been there.
+    pub(crate) fn age(&self) -> Duration {
+        self.begun.elapsed()
     }
 
     /// When anything last came from the peer.

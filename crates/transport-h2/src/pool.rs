@@ -115,10 +115,12 @@ impl Links {
         })
     }
 
-    /// Close connections that have been idle for `age`.
+    /// Close connections that have been idle for `age`, or are idle for ever.
     pub(crate) fn drop_older_than(&self, age: Duration) {
         let is_old = |link: &Arc<Link>| {
-            matches!(link.attendance(), Attendance::Over) || link.unused().is_some_and(|unused| unused >= age)
+            let unused = link.unused();
+            matches!(link.attendance(), Attendance::Over)
+                || unused.is_some_and(|unused| unused >= age || !link.is_usable())
         };
         let mut leaving = Vec::new();
         {

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Method, Request as Message, Uri, Version, header, request::Parts};
 use rgit_dial::Origin;
-use rgit_transport::{Body, Error, Repeatable, authenticates_connection, has_token};
+use rgit_transport::{Body, Cancel, Error, Repeatable, authenticates_connection, has_token};
 
 /// Fields that belong to a connection of HTTP/1.1 (RFC 9113, section 8.2.2).
 const OF_A_CONNECTION: [&str; 6] = [
@@ -28,6 +28,8 @@ pub(crate) struct Request {
     pub(crate) closes: bool,
     /// The connection will be its user's: nobody else's requests may be on it.
     pub(crate) alone: bool,
+    /// Who may end the exchange.
+    pub(crate) cancel: Cancel,
 }
 
 impl Request {
@@ -65,6 +67,7 @@ impl Request {
             repeatable: parts.method.is_safe() || parts.extensions.get::<Repeatable>().is_some(),
             closes,
             alone: authenticates_connection(&parts.headers),
+            cancel: parts.extensions.get().cloned().unwrap_or_default(),
         })
     }
 

@@ -47,6 +47,12 @@ pub struct Tuning {
     pub idle_timeout: Duration,
     /// How long a connection without exchanges is kept. Default: 120 seconds.
     pub idle_age: Duration,
+    /// How often a connection without exchanges is asked by PING whether it is still there (RFC 9113, section 6.7), as long as it is
+    /// kept. Default: never; a command's connections don't lie idle long enough for anything on the way to forget them.
+    pub ping_interval: Duration,
+    /// How long such a PING may go unanswered before the connection is dropped. Default: 10 seconds. By then TCP has sent a lost packet
+    /// again three times, even if it knows nothing of the path (RFC 6298: after 1, 3 and 7 seconds).
+    pub ping_patience: Duration,
     /// How long to stay away after a server's ENHANCE_YOUR_CALM. Doubled each time, up to sixteenfold. Default: 1 second.
     pub calm: Duration,
     /// Speak HTTP/2 to `http://` without having been told that the server does (RFC 9113, section 3.3). Default: no; `http://` is
@@ -66,6 +72,8 @@ impl Default for Tuning {
             read_budget: 256 * 1024,
             idle_timeout: Duration::from_secs(300),
             idle_age: Duration::from_secs(120),
+            ping_interval: Duration::ZERO,
+            ping_patience: Duration::from_secs(10),
             calm: Duration::from_secs(1),
             prior_knowledge: false,
         }
@@ -124,6 +132,18 @@ impl Tuning {
     /// Sets [`idle_age`](Self::idle_age).
     pub fn idle_age(mut self, age: Duration) -> Self {
         self.idle_age = age;
+        self
+    }
+
+    /// Sets [`ping_interval`](Self::ping_interval); zero for never.
+    pub fn ping_interval(mut self, interval: Duration) -> Self {
+        self.ping_interval = interval;
+        self
+    }
+
+    /// Sets [`ping_patience`](Self::ping_patience).
+    pub fn ping_patience(mut self, patience: Duration) -> Self {
+        self.ping_patience = patience;
         self
     }
 

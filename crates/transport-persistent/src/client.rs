@@ -102,10 +102,12 @@ impl Persistent {
 
     /// One request over the hop, with what the daemon is to know of it.
     fn over(&self, mut request: Request<Body<'_>>) -> Result<Response<Answer>, Error> {
+        let remember = request.extensions().get::<Rememberable>();
         let ask = Ask {
             repeatable: request.extensions().get::<Repeatable>().is_some(),
             replays: request.body().can_replay(),
-            remember: request.extensions().get::<Rememberable>().is_some(),
+            remember: remember.is_some(),
+            anew: remember == Some(&Rememberable::Anew),
         };
         control::strip(request.headers_mut());
         request.headers_mut().insert(control::PROFILE, self.profile.clone());

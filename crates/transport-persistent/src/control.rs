@@ -43,6 +43,8 @@ pub(crate) struct Ask {
     pub(crate) replays: bool,
     /// Its answer may be remembered.
     pub(crate) remember: bool,
+    /// What is remembered already is wrong.
+    pub(crate) anew: bool,
 }
 
 impl Ask {
@@ -51,6 +53,7 @@ impl Ask {
             .flag("repeatable", self.repeatable)
             .flag("replays", self.replays)
             .flag("remember", self.remember)
+            .flag("anew", self.anew)
             .header()
     }
 
@@ -60,6 +63,7 @@ impl Ask {
             repeatable: has("repeatable"),
             replays: has("replays"),
             remember: has("remember"),
+            anew: has("anew"),
         }
     }
 }
@@ -97,6 +101,7 @@ pub(crate) fn wire_header(wire: &Wire) -> HeaderValue {
         .value("sent", Some(wire.sent))
         .value("resent", Some(wire.resent))
         .flag("early", wire.early)
+        .flag("remembered", wire.remembered)
         .value("starved", Some(micros(wire.starved)))
         .value("window", wire.peer.map(|peer| peer.initial_window))
         .value("connection", wire.peer.map(|peer| peer.connection_window))
@@ -117,6 +122,7 @@ pub(crate) fn wire(headers: &HeaderMap) -> Option<Wire> {
             "version" => wire.protocol = version_named(value?)?,
             "reused" => wire.reused = true,
             "early" => wire.early = true,
+            "remembered" => wire.remembered = true,
             "dial" => wire.dial_time = Some(Duration::from_micros(number?)),
             "round" => wire.round_trip = Some(Duration::from_micros(number?)),
             "starved" => wire.starved = Duration::from_micros(number?),
@@ -334,6 +340,7 @@ mod tests {
         let mut full = Wire::new(Version::HTTP_2);
         full.reused = true;
         full.early = true;
+        full.remembered = true;
         full.dial_time = Some(Duration::from_micros(7));
         full.round_trip = Some(Duration::from_millis(100));
         (full.sent, full.resent) = (1 << 40, 1);

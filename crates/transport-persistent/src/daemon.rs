@@ -11,7 +11,7 @@ use std::{
             net::{UnixListener, UnixStream},
         },
     },
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -26,7 +26,9 @@ use rustix::{
 use serde_json::json;
 
 use crate::{
-    Judge, SocketPath,
+    Settings, SocketPath,
+    callers::Callers,
+    clients::{Client, Clients},
     memory::Memory,
     place::{GREETING, Stamp, is_own},
     profile::shown,
@@ -36,35 +38,6 @@ use crate::{
 
 /// How often origins in use are looked after, while there are any.
 const ROUND: Duration = Duration::from_millis(500);
-
-/// How a daemon behaves.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Settings {
-    /// Leave after so long without a client (`rgit.persistent.idleTimeout`). Default: 24 hours.
-    pub idle_timeout: Duration,
-    /// Reopen connections that a server closed, for origins used within so long (`rgit.persistent.reopen`). Default: 5 minutes; zero for
-    /// never.
-    pub reopen: Duration,
-    /// Clients served at a time; others wait to be let in. Default: 512. Each is a thread and two descriptors or three.
-    pub clients: usize,
-    /// The program file this runs from: when another takes its place, the daemon makes way.
-    pub program: Option<PathBuf>,
-    /// Who says what may be remembered; without one, nothing is.
-    pub judge: Option<Judge>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            idle_timeout: Duration::from_secs(24 * 60 * 60),
-            reopen: Duration::from_secs(5 * 60),
-            clients: 512,
-            program: None,
-            judge: None,
-        }
-    }
-}
 
 /// Why a daemon went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,8 +64,8 @@ pub(crate) struct Shared {
     bell: UnixStream,
     /// Readable for all once the daemon is leaving.
     leaving: UnixStream,
-    clients: Mutex<Clients>,
-    changed: Condvar,
+    pub(crate) clients: Clients,
+    pub(crate) callers: Callers,
     /// Something happened that may want connections to be looked after.
     used: Condvar,
     rest: Mutex<Rest>,
@@ -107,12 +80,6 @@ pub(crate) struct Shared {
 struct Rest {
     over: bool,
     used: bool,
-}
-
-#[derive(Debug)]
-struct Clients {
-    count: usize,
-    since: Instant,
 }
 
 /// A daemon, ready to run.
@@ -180,11 +147,8 @@ impl Daemon {
             asked: AtomicBool::new(false),
             bell,
             leaving,
-            clients: Mutex::new(Clients {
-                count: 0,
-                since: Instant::now(),
-            }),
-            changed: Condvar::new(),
+            clients: Clients::default(),
+            callers: Callers::default(),
             used: Condvar::new(),
             rest: Mutex::default(),
             farewell: Mutex::default(),
@@ -223,6 +187,10 @@ impl Daemon {
         let keeper = std::thread::Builder::new()
             .name("rgit-keeper".to_owned())
             .spawn(move || keeper.keep())?;
+        let watcher = self.shared.clone();
+        let watcher = std::thread::Builder::new()
+            .name("rgit-watcher".to_owned())
+            .spawn(move || watcher.callers.watch())?;
         tracing::info!(socket = %self.place.socket().display(), pid = std::process::id(), "serving");
         let outcome = self.let_in();
         tracing::info!(?outcome, "leaving");
@@ -237,12 +205,10 @@ impl Daemon {
         left.shutdown(Shutdown::Both).ok();
         lock(&shared.rest).over = true;
         shared.used.notify_all();
-        let mut clients = lock(&shared.clients);
-        while clients.count > 0 {
-            clients = shared.changed.wait(clients).unwrap_or_else(PoisonError::into_inner);
-        }
-        drop(clients);
+        shared.clients.wait_until_gone();
+        shared.callers.end();
         keeper.join().ok();
+        watcher.join().ok();
         tracing::info!(requests = shared.requests.load(Ordering::Relaxed), "gone");
         outcome
     }
@@ -254,10 +220,7 @@ impl Daemon {
             if self.shared.asked.load(Ordering::SeqCst) {
                 return Ok(Left::Asked);
             }
-            let (count, idle) = {
-                let clients = lock(&self.shared.clients);
-                (clients.count, clients.since.elapsed())
-            };
+            let (count, idle) = self.shared.clients.count();
             let limit = self.shared.settings.idle_timeout;
             if count == 0 && idle >= limit {
                 return Ok(Left::Idle);
@@ -313,10 +276,10 @@ impl Daemon {
         {
             return;
         }
-        lock(&self.shared.clients).count += 1;
-        let client = Client(self.shared.clone());
+        let client = Client::enter(&self.shared);
+        let caller = self.shared.callers.enter(stream);
         let serving = move || {
-            if let Err(err) = serve::client(&client.0, &stream) {
+            if let Err(err) = serve::client(&client.0, &caller) {
                 tracing::debug!(%err, "a client's connection ended");
             }
         };
@@ -365,7 +328,7 @@ impl Daemon {
 }
 
 impl Shared {
-    fn ring(&self) {
+    pub(crate) fn ring(&self) {
         // Full means that it rings already.
         (&self.bell).write_all(&[0]).ok();
     }
@@ -421,27 +384,13 @@ impl Shared {
             "pid": std::process::id(),
             "program": self.settings.program.as_ref().map(|path| shown(path.as_os_str())),
             "age_seconds": self.begun.elapsed().as_secs(),
-            "clients": lock(&self.clients).count,
+            "clients": self.clients.count().0,
             "requests": self.requests.load(Ordering::Relaxed),
             "bytes_sent": self.sent.load(Ordering::Relaxed),
             "bytes_received": self.received.load(Ordering::Relaxed),
             "remembered_answers": self.memory.len(),
             "profiles": self.upstreams.status(),
         })
-    }
-}
-
-/// One of those counted.
-struct Client(Arc<Shared>);
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let mut clients = lock(&self.0.clients);
-        clients.count -= 1;
-        clients.since = Instant::now();
-        drop(clients);
-        self.0.changed.notify_all();
-        self.0.ring();
     }
 }
 

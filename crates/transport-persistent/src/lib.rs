@@ -22,7 +22,8 @@
 //! # Coming and going
 //! Under a lock, who finds no daemon makes the socket and hands it to the daemon it starts; so of many who race one starts it, and nobody
 //! waits by the clock. A daemon goes when it is told to, when nobody came for long, and when another program lies where it was started
-//! from: it removes its socket, closes without a word on those who come meanwhile, and finishes what it had begun.
+//! from: it removes its socket, closes without a word on those who come meanwhile, and finishes what it had begun. What was begun for a
+//! client that goes is ended within a second, even while the server is silent.
 //!
 //! # Whom it trusts
 //! The socket's directory belongs to the user alone, or isn't used. On Linux both ends check that the other is of the same user. Requests
@@ -31,7 +32,9 @@
 #![cfg(unix)]
 
 mod ask;
+mod callers;
 mod client;
+mod clients;
 mod control;
 mod daemon;
 mod error;
@@ -41,15 +44,17 @@ mod memory;
 mod place;
 mod profile;
 mod serve;
+mod settings;
 mod start;
 mod upstreams;
 
 pub use ask::{start, status, stop};
 pub use client::Persistent;
-pub use daemon::{Daemon, Handle, Left, Settings};
+pub use daemon::{Daemon, Handle, Left};
 pub use error::Error;
 pub use memory::Judge;
 pub use place::SocketPath;
 pub use profile::{Profile, Road};
+pub use settings::Settings;
 pub use start::Program;
 pub use upstreams::{Factory, Upstream};

@@ -6,7 +6,8 @@
 //! was made for one, and no password lies here.
 //!
 //! An entry lives for ten minutes, and goes with all others of its repository on any surprise: an answer under the repository's URL that
-//! isn't a plain success, or none. A 401 to a request that named no user is none: it is how every request to such a server begins.
+//! isn't a plain success, or none. A 401 to a request that named no user is none: it is how every request to such a server begins. They also
+//! go when a client says that what it was given turned out wrong, which only who reads the answers can see.
 
 use std::{
     collections::HashMap,
@@ -107,7 +108,7 @@ impl Memory {
         let mut all = lock(&self.kept);
         if all.len() < MOST {
             let mut wire = *wire;
-            (wire.reused, wire.dial_time) = (true, None);
+            (wire.reused, wire.dial_time, wire.remembered) = (true, None, true);
             all.insert(
                 key,
                 Kept {
@@ -129,10 +130,15 @@ impl Memory {
             StatusCode::UNAUTHORIZED => !named_a_user,
             _ => false,
         });
-        if is_expected {
-            return;
+        if !is_expected {
+            self.forget(url);
         }
-        if let Some(repository) = (judge.repository)(url) {
+    }
+
+    /// Forget all of the repository that `url` belongs to.
+    pub(crate) fn forget(&self, url: &Uri) {
+        let repository = self.judge.as_ref().and_then(|judge| (judge.repository)(url));
+        if let Some(repository) = repository {
             lock(&self.kept).retain(|_, kept| kept.repository != repository);
         }
     }
@@ -182,6 +188,8 @@ mod tests {
         };
         let (profile, none) = (Profile::default(), HeaderMap::new());
         assert!(recall(&profile, &url, &none));
+        let kept = memory.recall(&memory.key(&profile, &url, &none));
+        assert!(kept.is_some_and(|kept| kept.wire.remembered));
         let other = Profile {
             insecure: true,
             ..Profile::default()

@@ -8,11 +8,12 @@ use std::{
 };
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
-use rgit_transport::{Answer, Body, Error, Repeatable, Wire};
+use rgit_transport::{Answer, Body, Cancel, Error, Repeatable, Wire};
 use rgit_transport_h1::serve::{Head, RequestBody, Requests, write_chunks, write_head};
 
 use crate::{
     Profile,
+    callers::Caller,
     client::has_no_body,
     control::{self, Ask, Failure},
     daemon::Shared,
@@ -30,8 +31,9 @@ const PROCESSING: &[u8] = b"HTTP/1.1 102 Processing\r\n\r\n";
 
 type Taken<'s> = Requests<&'s UnixStream>;
 
-/// Serve `stream` until its client leaves, or the daemon does.
-pub(crate) fn client(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
+/// Serve `caller` until it leaves, or the daemon does.
+pub(crate) fn client(shared: &Shared, caller: &Caller) -> io::Result<()> {
+    let stream = &caller.stream;
     stream.set_write_timeout(Some(UNREAD))?;
     let mut requests = Requests::new(stream);
     loop {
@@ -47,7 +49,7 @@ pub(crate) fn client(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
         let goes_on = match head.target.as_str() {
             "/status" => status(shared, stream)?,
             "/stop" => return stop(shared, stream),
-            _ => pass_on(shared, stream, &mut requests, head)?,
+            _ => pass_on(shared, caller, &mut requests, head)?,
         };
         if !goes_on {
             return Ok(());
@@ -81,7 +83,8 @@ fn chunked(goes_on: bool) -> HeaderMap {
 }
 
 /// Pass a request on; whether the stream can carry another.
-fn pass_on(shared: &Shared, stream: &UnixStream, requests: &mut Taken<'_>, head: Head) -> io::Result<bool> {
+fn pass_on(shared: &Shared, caller: &Caller, requests: &mut Taken<'_>, head: Head) -> io::Result<bool> {
+    let stream = &caller.stream;
     shared.requests.fetch_add(1, Ordering::Relaxed);
     let ask = Ask::read(&head.headers);
     let profile = control::text(&head.headers, &control::PROFILE).and_then(Profile::read);
@@ -101,6 +104,9 @@ fn pass_on(shared: &Shared, stream: &UnixStream, requests: &mut Taken<'_>, head:
         headers.remove(name);
     }
     leave_out_usual_host(&mut headers, &url);
+    if ask.anew {
+        shared.memory.forget(&url);
+    }
     let key = ask.remember.then(|| shared.memory.key(&profile, &url, &headers));
     if let Some(kept) = key.as_ref().and_then(|key| shared.memory.recall(key)) {
         tracing::debug!("a remembered answer");
@@ -110,11 +116,14 @@ fn pass_on(shared: &Shared, stream: &UnixStream, requests: &mut Taken<'_>, head:
     (&*stream).write_all(PROCESSING)?;
     let body = requests.body(&head)?;
     let origin = entry.begin(&url);
+    let cancel = Cancel::new();
+    let _underway = shared.callers.begin(caller, cancel.clone());
     let sending = Sending {
         method: head.method.clone(),
         url: url.clone(),
         headers,
         ask,
+        cancel,
     };
     let (outcome, in_step) = sending.send(entry.upstream.transport(), body);
     let wire = match &outcome {
@@ -166,6 +175,7 @@ struct Sending {
     url: Uri,
     headers: HeaderMap,
     ask: Ask,
+    cancel: Cancel,
 }
 
 impl Sending {
@@ -174,6 +184,7 @@ impl Sending {
         *request.method_mut() = self.method;
         *request.uri_mut() = self.url;
         *request.headers_mut() = self.headers;
+        request.extensions_mut().insert(self.cancel);
         if self.ask.repeatable {
             request.extensions_mut().insert(Repeatable);
         }

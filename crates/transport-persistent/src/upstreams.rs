@@ -9,7 +9,7 @@ use std::{
 };
 
 use http::Uri;
-use rgit_transport::{Error, Transport};
+use rgit_transport::{Error, Held, Transport};
 use serde_json::json;
 
 use crate::{Profile, place::Stamp, profile::shown};
@@ -21,24 +21,36 @@ const ORIGINS: usize = 32;
 /// How often a connection is reopened for an origin that nobody uses meanwhile: a server that closes after a second has seen enough.
 const REOPENINGS: u32 = 8;
 
+type Tell = dyn Fn() -> Vec<Held> + Send + Sync;
 type Warm = dyn Fn(&Uri) -> Result<bool, Error> + Send + Sync;
 
 /// A transport, and what the daemon may ask of it besides.
 pub struct Upstream {
     transport: Arc<dyn Transport>,
     warm: Option<Box<Warm>>,
+    tell: Option<Box<Tell>>,
 }
 
 impl Upstream {
     /// One that only carries exchanges.
     pub fn new(transport: Arc<dyn Transport>) -> Upstream {
-        Upstream { transport, warm: None }
+        Upstream {
+            transport,
+            warm: None,
+            tell: None,
+        }
     }
 
     /// `warm` sees that a connection to a URI's origin lies idle, after dropping those that the server closed, and tells whether one had
     /// to be made.
     pub fn warming(mut self, warm: impl Fn(&Uri) -> Result<bool, Error> + Send + Sync + 'static) -> Upstream {
         self.warm = Some(Box::new(warm));
+        self
+    }
+
+    /// `tell` lists the connections that are held, for [`status`](crate::status).
+    pub fn telling(mut self, tell: impl Fn() -> Vec<Held> + Send + Sync + 'static) -> Upstream {
+        self.tell = Some(Box::new(tell));
         self
     }
 
@@ -53,6 +65,7 @@ impl fmt::Debug for Upstream {
         f.debug_struct("Upstream")
             .field("transport", &self.transport)
             .field("warms", &self.warm.is_some())
+            .field("tells", &self.tell.is_some())
             .finish()
     }
 }
@@ -153,11 +166,8 @@ impl Upstreams {
 impl Entry {
     /// A request to `uri` begins.
     pub(crate) fn begin(&self, uri: &Uri) -> String {
-        let name = format!(
-            "{}://{}",
-            uri.scheme_str().unwrap_or_default(),
-            uri.authority().map_or("", |authority| authority.as_str())
-        );
+        // What is no origin is refused by the upstream; until then it has none's name.
+        let name = rgit_dial::Origin::try_from(uri).map_or_else(|_| String::new(), |origin| origin.to_string());
         let now = Instant::now();
         let mut origins = lock(&self.origins);
         if origins.len() >= ORIGINS && !origins.contains_key(&name) {
@@ -231,14 +241,32 @@ impl Entry {
                 })
             })
             .collect();
+        let mut held = self.upstream.tell.as_ref().map_or_else(Vec::new, |tell| tell());
+        held.sort_by(|one, other| (&one.origin, other.age).cmp(&(&other.origin, one.age)));
+        let connections: serde_json::Value = held.iter().map(connection).collect();
         json!({
             "upstream": self.profile.road.as_str(),
             "ca_file": self.profile.ca_file.as_ref().map(|path| shown(path.as_os_str())),
             "verify": !self.profile.insecure,
             "age_seconds": self.made.elapsed().as_secs(),
             "origins": origins,
+            "connections": connections,
         })
     }
+}
+
+fn connection(held: &Held) -> serde_json::Value {
+    json!({
+        "origin": held.origin,
+        "protocol": match held.protocol {
+            http::Version::HTTP_2 => "HTTP/2",
+            _ => "HTTP/1.1",
+        },
+        "age_seconds": held.age.as_secs(),
+        "requests": held.requests,
+        "underway": held.underway,
+        "idle_seconds": held.idle.map(|idle| idle.as_secs()),
+    })
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

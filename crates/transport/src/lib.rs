@@ -22,12 +22,15 @@
 //!    (`host`, `content-length` or `transfer-encoding`).
 //! 6. **How it travelled rides along** as [`Wire`] in the response's extensions.
 //! 7. **Threads may share one transport.** Timeouts are idle timeouts: no byte moved for so long. None caps a whole transfer.
+//! 8. **An exchange can be ended from outside** by its [`Cancel`].
 
 mod answer;
 mod authenticated;
 mod body;
 mod brief;
+mod cancel;
 mod error;
+mod held;
 mod rememberable;
 mod repeatable;
 mod token;
@@ -37,7 +40,9 @@ pub use answer::Answer;
 pub use authenticated::authenticates_connection;
 pub use body::Body;
 pub use brief::Brief;
+pub use cancel::Cancel;
 pub use error::{Error, Stage};
+pub use held::Held;
 pub use rememberable::Rememberable;
 pub use repeatable::Repeatable;
 pub use token::has_token;

@@ -26,6 +26,9 @@ pub struct Wire {
     pub starved: Duration,
     /// What an HTTP/2 peer allows; `None` on HTTP/1.1.
     pub peer: Option<PeerSettings>,
+    /// Whether the server was not asked at all: somebody on the way had its answer still
+    /// ([`Rememberable`](crate::Rememberable)). All else is then how that came here.
+    pub remembered: bool,
 }
 
 impl Wire {
@@ -41,6 +44,7 @@ impl Wire {
             early: false,
             starved: Duration::ZERO,
             peer: None,
+            remembered: false,
         }
     }
 

@@ -29,6 +29,7 @@ pub(super) fn write(out: &mut dyn Write, status: &Value, place: &SocketPath) -> 
             _ => "trusting the system's authorities".to_owned(),
         };
         writeln!(out, "by {}, {trust}:", text(&profile["upstream"]))?;
+        let connections = list(&profile["connections"]);
         for origin in list(&profile["origins"]) {
             writeln!(
                 out,
@@ -38,9 +39,26 @@ pub(super) fn write(out: &mut dyn Write, status: &Value, place: &SocketPath) -> 
                 origin["reused"],
                 age(&origin["idle_seconds"])
             )?;
+            for connection in connections.iter().filter(|one| one["origin"] == origin["origin"]) {
+                write_connection(out, connection)?;
+            }
         }
     }
     Ok(())
+}
+
+fn write_connection(out: &mut dyn Write, connection: &Value) -> Result<()> {
+    let state = match connection["idle_seconds"].is_null() {
+        true => format!("{} under way", connection["underway"]),
+        false => format!("idle for {}", age(&connection["idle_seconds"])),
+    };
+    writeln!(
+        out,
+        "    {}, open for {}: {} requests, {state}",
+        text(&connection["protocol"]),
+        age(&connection["age_seconds"]),
+        connection["requests"],
+    )
 }
 
 fn list(value: &Value) -> &[Value] {

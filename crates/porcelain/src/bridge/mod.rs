@@ -7,6 +7,7 @@
 //! gix reports transport failures wrapped in errors of its own. The session's error is therefore also left in a [`Failure`] slot,
 //! where a caller finds the sentence that says what to do.
 
+mod doubt;
 mod local;
 mod messages;
 mod peer;
@@ -16,7 +17,7 @@ use std::{
     any::Any,
     borrow::Cow,
     io::{self, Read, Write},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
 };
 
 use bstr::{BStr, BString, ByteSlice};
@@ -68,6 +69,8 @@ pub struct Bridge {
     listener: Listener,
     lines: Option<StreamingPeekableIter<Source>>,
     limit: u64,
+    /// An answer broke off: that is the network's doing, or whose connection it was.
+    broken: Arc<AtomicBool>,
 }
 
 /// The answer to an `ls-refs` request: while it is recorded, and once it is there to be given again.
@@ -128,6 +131,7 @@ impl Bridge {
             listener: Listener::default(),
             lines: None,
             limit: LISTING_LIMIT,
+            broken: Arc::default(),
         }
     }
 
@@ -367,6 +371,7 @@ impl Transport for Bridge {
             protocol: (self.spoken == Protocol::V2).then_some("version=2"),
             recording: self.recording.clone(),
             limit: self.limit,
+            broken: Arc::clone(&self.broken),
         });
         Ok(RequestWriter::new_from_bufread(
             RequestBuffer(request),
@@ -429,6 +434,7 @@ enum Source {
         protocol: Option<&'static str>,
         recording: Option<Recording>,
         limit: u64,
+        broken: Arc<AtomicBool>,
     },
     Spent,
 }
@@ -453,6 +459,7 @@ impl Read for Source {
                 protocol,
                 recording,
                 limit,
+                broken,
             } = std::mem::replace(self, Source::Spent)
             else {
                 return Ok(0);
@@ -471,6 +478,7 @@ impl Read for Source {
                         .map_err(|err| failure.keep(err))?;
                     let wire = reply.wire;
                     // gix keeps every ref it is told of; a pack is as long as it is.
+                    let reply = doubt::Watched { reply, broken };
                     let reply = Capped::new(reply, if lists_refs { limit } else { u64::MAX });
                     match recording {
                         Some(Recording::Running(copy)) => Source::reading(Tee { reply, copy }, wire),

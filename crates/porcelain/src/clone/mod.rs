@@ -121,9 +121,12 @@ where
     };
 
     let single = !options.mirror && options.single_branch.unwrap_or(options.depth != Depth::Unchanged);
-    let listing = bridge
-        .listing(advertisement, single)
-        .map_err(blame("listing the remote's refs"))?;
+    let mut advertisement = advertisement;
+    let listing = bridge.doubting(|bridge| {
+        bridge
+            .listing(advertisement.take(), single)
+            .map_err(blame("listing the remote's refs"))
+    })?;
 
     let opening = gix::open::Options::default().cli_overrides(options.config.iter().cloned());
     let repo: gix::Repository = gix::ThreadSafeRepository::init_opts(

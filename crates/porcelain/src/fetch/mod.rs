@@ -242,6 +242,15 @@ fn list<P: NestedProgress>(
     prefixes: Option<Vec<BString>>,
     progress: &mut P,
 ) -> Result<(gix::protocol::Handshake, Vec<Ref>), Error> {
+    bridge.doubting(|bridge| list_once(repo, bridge, prefixes.clone(), progress))
+}
+
+fn list_once<P: NestedProgress>(
+    repo: &gix::Repository,
+    bridge: &mut Bridge,
+    prefixes: Option<Vec<BString>>,
+    progress: &mut P,
+) -> Result<(gix::protocol::Handshake, Vec<Ref>), Error> {
     use gix::protocol::{LsRefsCommand, handshake, transport::Service};
     let failure = bridge.failure();
     let blame = |source: gix::Error| match failure.take() {

@@ -1,6 +1,7 @@
 //! What a discovery asks, and what it takes for an answer.
 
 use rgit_smart_http::{Error, Service};
+use rgit_transport::Rememberable;
 
 use crate::script::*;
 
@@ -166,4 +167,50 @@ fn debug_shows_no_secret() {
         (session.url(), session.base_url()),
         ("https://h/r.git", "https://h/r.git")
     );
+}
+
+#[test]
+fn what_was_remembered_is_doubted_once_and_asked_anew() {
+    let answer = || {
+        step(
+            ASK,
+            200,
+            &[("content-type", "application/x-git-upload-pack-advertisement")],
+            "0000",
+        )
+    };
+    let script = Script::new([answer().remembered(), answer(), answer()]);
+    let mut session = session(&script, "https://h/r.git");
+    assert!(!session.doubt(), "nothing was told");
+    let mut discover = |doubts| {
+        session.discover(Service::UploadPack, Some("version=2")).unwrap();
+        let doubted = session.doubt();
+        assert_eq!(doubted, doubts);
+    };
+    discover(true);
+    discover(false);
+    discover(false);
+    let asked: Vec<_> = script.seen().iter().map(|seen| seen.rememberable).collect();
+    let [first, anew, again] = [Rememberable::Recall, Rememberable::Anew, Rememberable::Recall].map(Some);
+    assert_eq!(asked, [first, anew, again]);
+}
+
+#[test]
+fn only_refusals_of_the_request_itself_contradict_what_was_offered() {
+    for (status, contradicts) in [
+        (400, true),
+        (403, false),
+        (404, true),
+        (415, true),
+        (429, false),
+        (500, false),
+        (501, true),
+        (503, false),
+    ] {
+        let error = failure(step(ASK, status, &[], ""));
+        assert_eq!(error.is_contradiction(), contradicts, "{error}");
+    }
+    let page = failure(step(ASK, 200, &[("content-type", "text/html")], "<html>"));
+    assert!(page.is_contradiction());
+    assert!(!failure(step(ASK, 200, &[], "").broken()).is_contradiction());
 }

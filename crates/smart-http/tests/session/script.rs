@@ -8,7 +8,7 @@ use std::{
 
 use http::{HeaderMap, Request, Response};
 use rgit_smart_http::{CredentialRequest, Credentials, CredentialsError, Identity, Options, Session};
-use rgit_transport::{Answer, Body, Error, Repeatable, Stage, Transport, Wire};
+use rgit_transport::{Answer, Body, Error, Rememberable, Repeatable, Stage, Transport, Wire};
 
 /// How much of a request's body the scripted server takes before it answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,6 +23,7 @@ pub(crate) struct Step {
     expect: String,
     take: Take,
     stalls: bool,
+    remembered: bool,
     /// `None` breaks the connection.
     answer: Option<(u16, Vec<NamedValue>, Vec<u8>)>,
 }
@@ -35,6 +36,7 @@ pub(crate) struct Seen {
     pub(crate) length: Option<u64>,
     pub(crate) body: Vec<u8>,
     pub(crate) repeatable: bool,
+    pub(crate) rememberable: Option<Rememberable>,
 }
 
 impl Seen {
@@ -61,6 +63,7 @@ pub(crate) fn step(expect: &str, status: u16, headers: &[(&'static str, &str)], 
         expect: expect.to_owned(),
         take: Take::All,
         stalls: false,
+        remembered: false,
         answer: Some((
             status,
             headers
@@ -86,6 +89,12 @@ impl Step {
     /// The answer came before the body was through, and its own body never ends: reading it would wait for ever.
     pub(crate) fn stalling(mut self) -> Step {
         self.stalls = true;
+        self
+    }
+
+    /// The answer is given from memory.
+    pub(crate) fn remembered(mut self) -> Step {
+        self.remembered = true;
         self
     }
 
@@ -158,6 +167,7 @@ impl Transport for Script {
             length,
             body: sent,
             repeatable: head.extensions.get::<Repeatable>().is_some(),
+            rememberable: head.extensions.get::<Rememberable>().copied(),
         });
         let Some((status, headers, body)) = step.answer else {
             let source = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
@@ -168,6 +178,7 @@ impl Transport for Script {
             true => Answer::new(body.chain(Stalled)),
             false => Answer::new(body),
         });
+        wire.remembered = step.remembered;
         wire.early = step.stalls && head.method == http::Method::POST;
         *response.status_mut() = http::StatusCode::from_u16(status).unwrap();
         for (name, value) in headers {

@@ -2,6 +2,7 @@
 //! suite (`tests/conformance`).
 
 mod hostile;
+mod pings;
 mod records;
 mod resets;
 mod sharing;
