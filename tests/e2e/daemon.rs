@@ -2,6 +2,8 @@
 
 mod activation;
 mod authentication;
+#[cfg(target_os = "linux")]
+mod footprint;
 mod memory;
 mod races;
 mod users;
