@@ -129,9 +129,7 @@ impl<S: Read> RequestBody<'_, S> {
     pub fn is_over(&self) -> bool {
         self.decoder.is_over()
     }
-}
 
-impl<S: Read> RequestBody<'_, S> {
     /// Whether what comes next is certain to come: who announces a chunk has all of it.
     fn is_in_chunk(&self) -> bool {
         matches!(&self.decoder, Decoder::Chunked(chunked) if chunked.is_in_data())
@@ -161,7 +159,7 @@ impl<S: Read> RequestBody<'_, S> {
             }
         };
         let data = count.min(direct);
-        requests.end = count - data;
+        self.requests.end = count - data;
         self.decoder.skip(data);
         Ok(data)
     }
@@ -379,5 +377,31 @@ mod tests {
             (decoder.is_over(), decoder.trailer()),
             (true, &b"x-end: whole\r\n\r\n"[..])
         );
+    }
+
+    #[test]
+    fn pieces_of_an_answer_grow_with_what_comes() {
+        /// Counts what is written to it.
+        struct Calls(Vec<usize>);
+
+        impl Write for Calls {
+            fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+                self.0.push(buf.len());
+                Ok(buf.len())
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+
+        let most = 256 * 1024;
+        let mut calls = Calls(Vec::new());
+        write_chunks(&mut calls, io::repeat(b'x').take(2_000_000), most, |_| HeaderMap::new()).unwrap();
+        assert!(calls.0[0] < 20_000 && calls.0.contains(&most), "{:?}", calls.0);
+        // A source that yields little gets no more room.
+        let mut calls = Calls(Vec::new());
+        write_chunks(&mut calls, Pieces(&[b'x'; 9000], 1000), most, |_| HeaderMap::new()).unwrap();
+        assert_eq!(calls.0.len(), 9 + 1);
     }
 }
