@@ -3,6 +3,8 @@
 mod activation;
 mod authentication;
 mod connections;
+#[cfg(target_os = "linux")]
+mod footprint;
 mod memory;
 mod races;
 mod users;

@@ -3,7 +3,7 @@
 //! For a program that passes requests on to a [`Transport`](rgit_transport::Transport). Its limits are those of the client's side, its
 //! streams block. It takes what [`H1`](crate::H1) sends: it is no server for the open network, and answers no `expect`.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSliceMut, Read, Write};
 
 use http::{HeaderMap, Method, StatusCode};
 
@@ -16,6 +16,10 @@ use crate::{
 const READ: usize = 32 * 1024;
 /// Reads at least this large go around the buffer.
 const DIRECT: usize = 16 * 1024;
+/// Bytes read behind a chunk that goes around the buffer: the line break, the next chunk's size, and few of its bytes, which are moved.
+const BEHIND: usize = 32;
+/// Room for the first piece of an answer's body: a TLS record.
+const PIECE: usize = 16 * 1024;
 
 /// A request's head.
 #[derive(Debug)]
@@ -125,45 +129,62 @@ impl<S: Read> RequestBody<'_, S> {
     pub fn is_over(&self) -> bool {
         self.decoder.is_over()
     }
+
+    /// Whether what comes next is certain to come: who announces a chunk has all of it.
+    fn is_in_chunk(&self) -> bool {
+        matches!(&self.decoder, Decoder::Chunked(chunked) if chunked.is_in_data())
+    }
+
+    /// Read from the stream once: straight into `room` as far as that holds nothing but data, else into the buffer. How many bytes of
+    /// data came into `room`.
+    fn receive(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.decoder.plain()).unwrap_or(usize::MAX);
+        let plain = left.min(room.len());
+        let requests = &mut *self.requests;
+        requests.make_room();
+        let direct = if plain < DIRECT { 0 } else { plain };
+        let most = match (direct, plain == left) {
+            (0, _) => requests.buffer.len(),
+            // Behind the data stands framing: with it, the next chunk is known without a read of its own.
+            (_, true) => BEHIND,
+            (_, false) => 0,
+        };
+        let (room, behind) = (&mut room[..direct], &mut requests.buffer[..most]);
+        let into = &mut [IoSliceMut::new(room), IoSliceMut::new(behind)];
+        let count = loop {
+            match requests.stream.read_vectored(into) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
+                count => break count?,
+            }
+        };
+        let data = count.min(direct);
+        self.requests.end = count - data;
+        self.decoder.skip(data);
+        Ok(data)
+    }
 }
 
+/// A read waits for the first byte, and then for no more than is sure to come: the rest of its chunk.
 impl<S: Read> Read for RequestBody<'_, S> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if buf.is_empty() {
-            return Ok(0);
-        }
+        let mut got = 0;
         while !self.decoder.is_over() {
-            let requests = &mut *self.requests;
-            if requests.holds_input() {
-                let input = &requests.buffer[requests.start..requests.end];
-                let (used, written) = self.decoder.decode(input, buf).map_err(invalid)?;
-                requests.start += used;
-                if written > 0 {
-                    return Ok(written);
+            if self.requests.holds_input() {
+                let input = &self.requests.buffer[self.requests.start..self.requests.end];
+                let (used, written) = self.decoder.decode(input, &mut buf[got..]).map_err(invalid)?;
+                self.requests.start += used;
+                got += written;
+                if used == 0 {
+                    break;
                 }
-                continue;
-            }
-            let plain = usize::try_from(self.decoder.plain())
-                .unwrap_or(usize::MAX)
-                .min(buf.len());
-            let direct = plain >= DIRECT;
-            let count = match direct {
-                true => requests.stream.read(&mut buf[..plain])?,
-                false => {
-                    requests.make_room();
-                    requests.stream.read(&mut requests.buffer)?
-                }
-            };
-            match (count, direct) {
-                (0, _) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                (count, true) => {
-                    self.decoder.skip(count);
-                    return Ok(count);
-                }
-                (count, false) => requests.end = count,
+            } else if got == buf.len() || (got > 0 && !self.is_in_chunk()) {
+                break;
+            } else {
+                got += self.receive(&mut buf[got..])?;
             }
         }
-        Ok(0)
+        Ok(got)
     }
 }
 
@@ -180,7 +201,8 @@ pub fn write_head(mut to: impl Write, status: StatusCode, headers: &HeaderMap) -
     to.write_all(&head)
 }
 
-/// Write the body of an answer in chunks, each as its bytes come: nothing is held back for more.
+/// Write the body of an answer in chunks, each as its bytes come: nothing is held back for more. What is read and written at a time
+/// grows with what comes, up to `most` bytes with their framing.
 ///
 /// `end` is told how reading `body` ended, and makes the trailer of it. Returns the bytes written, without framing.
 ///
@@ -189,21 +211,27 @@ pub fn write_head(mut to: impl Write, status: StatusCode, headers: &HeaderMap) -
 pub fn write_chunks(
     mut to: impl Write,
     mut body: impl Read,
-    buffer: &mut [u8],
+    most: usize,
     end: impl FnOnce(io::Result<()>) -> HeaderMap,
 ) -> io::Result<u64> {
-    // Sizes of chunks so small are one line of at most so many digits, which may begin with zeros (RFC 9112, section 7.1).
+    // Sizes of chunks so small are one line of so many digits, which may begin with zeros (RFC 9112, section 7.1).
     const SIZE: usize = 8 + 2;
-    let most = buffer.len().saturating_sub(SIZE + 2).min(0x0fff_ffff);
+    const FRAMING: usize = SIZE + 2;
+    let most = most.clamp(FRAMING + 1, 0x0fff_ffff);
+    let mut buffer = vec![0; most.min(PIECE + FRAMING)];
     let mut written = 0;
     let ended = loop {
-        match body.read(&mut buffer[SIZE..SIZE + most]) {
+        let room = buffer.len() - FRAMING;
+        match body.read(&mut buffer[SIZE..SIZE + room]) {
             Ok(0) => break Ok(()),
             Ok(count) => {
                 buffer[..SIZE].copy_from_slice(format!("{count:08x}\r\n").as_bytes());
                 buffer[SIZE + count..SIZE + count + 2].copy_from_slice(b"\r\n");
                 to.write_all(&buffer[..SIZE + count + 2])?;
                 written += count as u64;
+                if count == room && buffer.len() < most {
+                    buffer.resize(most.min(buffer.len() * 4), 0);
+                }
             }
             Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
             Err(err) => break Err(err),
@@ -247,8 +275,14 @@ mod tests {
 
     impl Read for Pieces<'_> {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-            let count = self.1.min(buf.len());
-            (&mut self.0).take(count as u64).read(buf)
+            self.read_vectored(&mut [IoSliceMut::new(buf)])
+        }
+
+        fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+            let mut piece = &self.0[..self.1.min(self.0.len())];
+            let count = piece.read_vectored(bufs)?;
+            self.0 = &self.0[count..];
+            Ok(count)
         }
     }
 
@@ -257,9 +291,11 @@ mod tests {
         let long = "x".repeat(100_000);
         let wire = format!(
             "GET http://h/a HTTP/1.1\r\nhost: h\r\n\r\nPOST /b HTTP/1.1\r\ncontent-length: 100000\r\n\r\n{long}\
-             POST /c HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+             POST /c HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n\
+             POST /d HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n186a0\r\n{long}\r\n0000186a0\r\n{long}\r\n1\r\n.\r\n0\r\n\r\n\
+             GET /e HTTP/1.1\r\n\r\n"
         );
-        for piece in [1, 7, 1000, 1_000_000] {
+        for piece in [1, 7, 1000, 40_000, 1_000_000] {
             let mut requests = Requests::new(Pieces(wire.as_bytes(), piece));
             let mut got = Vec::new();
             while let Some(head) = requests.next_head().unwrap() {
@@ -276,8 +312,34 @@ mod tests {
                 ("http://h/a".to_owned(), false, String::new()),
                 ("/b".to_owned(), true, long.clone()),
                 ("/c".to_owned(), true, "abc".to_owned()),
+                ("/d".to_owned(), true, format!("{long}{long}.")),
+                ("/e".to_owned(), false, String::new()),
             ];
             assert!(got == expected, "{piece}");
+        }
+    }
+
+    #[test]
+    fn a_read_waits_for_the_rest_of_a_chunk_and_for_nothing_else() {
+        let long = "x".repeat(50_000);
+        let known = format!("POST / HTTP/1.1\r\ncontent-length: 60000\r\n\r\n{long}");
+        let chunked = format!("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nc350\r\n{long}\r\n");
+        for (wire, piece, expected) in [
+            (&known, 10_000, 1..10_000),
+            (&chunked, 10_000, 50_000..50_001),
+            (&chunked, 20_000, 50_000..50_001),
+            (&chunked, 1_000_000, 50_000..50_001),
+        ] {
+            // Whoever reads on comes to the end of the stream, which is an error in the middle of a body.
+            let mut requests = Requests::new(Pieces(wire.as_bytes(), piece));
+            let head = requests.next_head().unwrap().unwrap();
+            let mut body = requests.body(&head).unwrap().unwrap();
+            let mut buf = [0; 60_000];
+            let first = body.read(&mut buf).unwrap();
+            assert!(expected.contains(&first), "{piece}: {first}");
+            let mut rest = Vec::new();
+            let err = body.read_to_end(&mut rest).unwrap_err();
+            assert_eq!((err.kind(), first + rest.len()), (io::ErrorKind::UnexpectedEof, 50_000));
         }
     }
 
@@ -306,7 +368,7 @@ mod tests {
             trailer.insert("x-end", "whole".parse().unwrap());
             trailer
         };
-        let written = write_chunks(&mut wire, &b"hello, world"[..], &mut [0; 17], end).unwrap();
+        let written = write_chunks(&mut wire, &b"hello, world"[..], 17, end).unwrap();
         assert_eq!(written, 12);
         let (mut decoder, mut output) = (Decoder::new(Receiving::Chunked), [0; 20]);
         assert_eq!(decoder.decode(&wire, &mut output).unwrap(), (wire.len(), 12));
@@ -315,5 +377,31 @@ mod tests {
             (decoder.is_over(), decoder.trailer()),
             (true, &b"x-end: whole\r\n\r\n"[..])
         );
+    }
+
+    #[test]
+    fn pieces_of_an_answer_grow_with_what_comes() {
+        /// Counts what is written to it.
+        struct Calls(Vec<usize>);
+
+        impl Write for Calls {
+            fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+                self.0.push(buf.len());
+                Ok(buf.len())
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+
+        let most = 256 * 1024;
+        let mut calls = Calls(Vec::new());
+        write_chunks(&mut calls, io::repeat(b'x').take(2_000_000), most, |_| HeaderMap::new()).unwrap();
+        assert!(calls.0[0] < 20_000 && calls.0.contains(&most), "{:?}", calls.0);
+        // A source that yields little gets no more room.
+        let mut calls = Calls(Vec::new());
+        write_chunks(&mut calls, Pieces(&[b'x'; 9000], 1000), most, |_| HeaderMap::new()).unwrap();
+        assert_eq!(calls.0.len(), 9 + 1);
     }
 }

@@ -16,7 +16,7 @@ use rgit_transport_h1::{Connect, H1, Trailers};
 use crate::{
     Profile, Program, SocketPath,
     control::{self, Ask, Failure},
-    start,
+    serve, start,
 };
 
 /// Longest text of an error that the daemon tells.
@@ -51,6 +51,7 @@ impl Connect for Hop {
         let begun = Instant::now();
         let broken = |err: Box<dyn StdError + Send + Sync>| Error::broken(Stage::Dial, origin.to_string(), 0, err);
         let stream = start::connect(&self.place, self.program.as_ref()).map_err(|err| broken(err.into()))?;
+        serve::widen(&stream);
         Connection::local(stream, begun.elapsed()).map_err(|err| broken(err.into()))
     }
 }
@@ -71,7 +72,9 @@ impl Persistent {
             .unwrap_or(USUAL)
             .saturating_mul(2)
             .saturating_add(DIALLING);
-        let settings = rgit_transport_h1::Settings::default().idle_timeout(idle);
+        let settings = rgit_transport_h1::Settings::default()
+            .idle_timeout(idle)
+            .buffer(serve::BUFFER);
         Persistent {
             hop: H1::through(Hop { place, program }, settings),
             profile: profile.header(),
