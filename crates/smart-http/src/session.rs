@@ -3,7 +3,7 @@
 use std::{io::Read, sync::Arc};
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use rgit_transport::{Answer, Body, Rememberable, Repeatable, Transport, Wire};
+use rgit_transport::{Answer, Body, Early, Rememberable, Repeatable, Transport, Wire};
 
 use crate::{
     Credentials, Error, Options, Service, Unauthenticated,
@@ -207,6 +207,11 @@ impl Session {
             url: url.to_owned(),
             reason: err.to_string(),
         })?;
+        // A listing changes nothing, so that a replay of it gains nothing. But early data has no forward secrecy, and what lasts longer than
+        // a connection (passwords, tokens, whatever the user configured) is worth more than the round trip that is spared.
+        if ask.method == Method::GET && !headers.values().any(HeaderValue::is_sensitive) {
+            request.extensions_mut().insert(Early);
+        }
         *request.headers_mut() = headers;
         if ask.service == Service::UploadPack {
             // It reads only. A push may not be repeated: its hooks would run twice, and its own success would refuse it.

@@ -60,7 +60,8 @@ pub(crate) fn ride(choice: &Choice, daemon: &DaemonChoice) -> Result<Arc<dyn Tra
         choose(&direct).map_err(|err| Broken::Request {
             reason: err.to_string(),
         })
-    });
+    })
+    .early_data(daemon.early_data);
     Ok(Arc::new(match choice.notice.filter(|_| starts) {
         Some(notice) => persistent.on_fallback(notice),
         None => persistent,
@@ -97,6 +98,8 @@ fn upstream(profile: &Profile) -> Result<Upstream, crate::Error> {
         ca_file: profile.ca_file.clone(),
         insecure: profile.insecure,
         idle_timeout: profile.idle_timeout,
+        // Which requests go so is for the client to say.
+        early_data: true,
         ..Choice::default()
     };
     choice.h2.stream_window = profile.stream_window;

@@ -4,7 +4,7 @@
 use std::{error::Error as StdError, fmt, io, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
-use rgit_transport::{Error, PeerSettings, Stage, Wire};
+use rgit_transport::{EarlyData, Error, PeerSettings, Stage, Wire};
 
 use crate::fields::{self, Fields};
 
@@ -43,6 +43,8 @@ pub(crate) struct Ask {
     pub(crate) replays: bool,
     /// Its answer may be remembered.
     pub(crate) remember: bool,
+    /// It may go out before a handshake is through.
+    pub(crate) early: bool,
 }
 
 impl Ask {
@@ -51,6 +53,7 @@ impl Ask {
             .flag("repeatable", self.repeatable)
             .flag("replays", self.replays)
             .flag("remember", self.remember)
+            .flag("early", self.early)
             .header()
     }
 
@@ -60,6 +63,7 @@ impl Ask {
             repeatable: has("repeatable"),
             replays: has("replays"),
             remember: has("remember"),
+            early: has("early"),
         }
     }
 }
@@ -97,6 +101,8 @@ pub(crate) fn wire_header(wire: &Wire) -> HeaderValue {
         .value("sent", Some(wire.sent))
         .value("resent", Some(wire.resent))
         .flag("early", wire.early)
+        .flag("early-data-accepted", wire.early_data == EarlyData::Accepted)
+        .flag("early-data-rejected", wire.early_data == EarlyData::Rejected)
         .value("starved", Some(micros(wire.starved)))
         .value("window", wire.peer.map(|peer| peer.initial_window))
         .value("connection", wire.peer.map(|peer| peer.connection_window))
@@ -117,6 +123,8 @@ pub(crate) fn wire(headers: &HeaderMap) -> Option<Wire> {
             "version" => wire.protocol = version_named(value?)?,
             "reused" => wire.reused = true,
             "early" => wire.early = true,
+            "early-data-accepted" => wire.early_data = EarlyData::Accepted,
+            "early-data-rejected" => wire.early_data = EarlyData::Rejected,
             "dial" => wire.dial_time = Some(Duration::from_micros(number?)),
             "round" => wire.round_trip = Some(Duration::from_micros(number?)),
             "starved" => wire.starved = Duration::from_micros(number?),
@@ -339,7 +347,10 @@ mod tests {
         (full.sent, full.resent) = (1 << 40, 1);
         full.starved = Duration::from_secs(2);
         full.peer = Some(PeerSettings::new(1, 2, 3).max_concurrent_streams(Some(4)));
-        for expected in [full, Wire::new(Version::HTTP_10)] {
+        full.early_data = EarlyData::Accepted;
+        let mut rejected = full;
+        rejected.early_data = EarlyData::Rejected;
+        for expected in [full, rejected, Wire::new(Version::HTTP_10)] {
             let headers = HeaderMap::from_iter([(WIRE, wire_header(&expected))]);
             assert_eq!(wire(&headers), Some(expected));
         }

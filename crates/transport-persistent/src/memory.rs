@@ -17,7 +17,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, Uri, header};
-use rgit_transport::Wire;
+use rgit_transport::{EarlyData, Wire};
 
 use crate::{Profile, upstreams::lock};
 
@@ -108,6 +108,7 @@ impl Memory {
         if all.len() < MOST {
             let mut wire = *wire;
             (wire.reused, wire.dial_time) = (true, None);
+            wire.early_data = EarlyData::Unused;
             all.insert(
                 key,
                 Kept {

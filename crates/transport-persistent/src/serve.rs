@@ -8,7 +8,7 @@ use std::{
 };
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
-use rgit_transport::{Answer, Body, Error, Repeatable, Wire};
+use rgit_transport::{Answer, Body, Early, Error, Repeatable, Wire};
 use rgit_transport_h1::serve::{Head, RequestBody, Requests, write_chunks, write_head};
 
 use crate::{
@@ -176,6 +176,9 @@ impl Sending {
         *request.headers_mut() = self.headers;
         if self.ask.repeatable {
             request.extensions_mut().insert(Repeatable);
+        }
+        if self.ask.early {
+            request.extensions_mut().insert(Early);
         }
         request
     }

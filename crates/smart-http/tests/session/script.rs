@@ -8,7 +8,7 @@ use std::{
 
 use http::{HeaderMap, Request, Response};
 use rgit_smart_http::{CredentialRequest, Credentials, CredentialsError, Identity, Options, Session};
-use rgit_transport::{Answer, Body, Error, Repeatable, Stage, Transport, Wire};
+use rgit_transport::{Answer, Body, Early, Error, Repeatable, Stage, Transport, Wire};
 
 /// How much of a request's body the scripted server takes before it answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,7 @@ pub(crate) struct Seen {
     pub(crate) length: Option<u64>,
     pub(crate) body: Vec<u8>,
     pub(crate) repeatable: bool,
+    pub(crate) early: bool,
 }
 
 impl Seen {
@@ -158,6 +159,7 @@ impl Transport for Script {
             length,
             body: sent,
             repeatable: head.extensions.get::<Repeatable>().is_some(),
+            early: head.extensions.get::<Early>().is_some(),
         });
         let Some((status, headers, body)) = step.answer else {
             let source = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
