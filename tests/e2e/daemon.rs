@@ -2,6 +2,7 @@
 
 mod activation;
 mod authentication;
+mod early_data;
 mod memory;
 mod races;
 mod users;

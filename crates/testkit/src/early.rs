@@ -53,7 +53,7 @@ pub struct Seen {
     pub head: String,
     /// Whether it came as early data.
     pub early: bool,
-    /// How many of our flights had gone out before it came on this connection: the round trips that it waited for, after TCP's.
+    /// How many flights of our handshake had gone out before it came: the round trips that it waited for, after TCP's.
     pub flights: u32,
     /// Whether the handshake took up an earlier session.
     pub resumed: bool,
@@ -231,7 +231,8 @@ impl Shared {
                     session.writer().write_all((self.answers)(&seen).as_bytes())?;
                 }
             }
-            if session.wants_write() {
+            // Tickets follow the handshake, and nobody waits for them.
+            if session.wants_write() && session.is_handshaking() {
                 flights += 1;
             }
             while session.wants_write() {
