@@ -308,7 +308,8 @@ fn a_server_that_breaks_every_handshake_is_asked_twice() {
 #[test]
 fn a_server_that_hangs_is_given_up_with_the_connect_timeout() {
     let mut world = World::new(Mood::Hangs);
-    let timeout = Duration::from_millis(500);
+    // Long enough for the handshakes that do come to an end.
+    let timeout = Duration::from_millis(1500);
     world.transport = transport(&world.settings.clone().connect_timeout(timeout));
     world.begin();
     let begun = Instant::now();
