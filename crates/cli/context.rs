@@ -210,6 +210,10 @@ fn daemon(config: &gix::config::File) -> Result<DaemonChoice> {
     let mut daemon = DaemonChoice::default();
     daemon.directory = place.directory().to_owned();
     daemon.program = Some((program.path, program.arguments));
+    let early_data = config.boolean("rgit.persistent.earlyData");
+    daemon.early_data = early_data
+        .context("in the configuration key rgit.persistent.earlyData")?
+        .unwrap_or(true);
     if let Some(name) = config.string("rgit.persistent.upstream") {
         let name = name.to_str_lossy().parse();
         daemon.upstream = name.context("in the configuration key rgit.persistent.upstream")?;

@@ -3,6 +3,7 @@
 mod activation;
 mod authentication;
 mod connections;
+mod early_data;
 #[cfg(target_os = "linux")]
 mod footprint;
 mod memory;

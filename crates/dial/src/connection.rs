@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::tls::Tls;
+use crate::{Early, tls::Tls};
 
 /// What to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +70,7 @@ pub struct Connection {
     stream: Stream,
     dial_time: Duration,
     round_trip: Duration,
+    early: Early,
 }
 
 enum Stream {
@@ -85,14 +86,25 @@ impl Connection {
             stream: Stream::Plain(socket),
             dial_time,
             round_trip,
+            early: Early::Unused,
         }
     }
 
     pub(crate) fn tls(tls: Tls, dial_time: Duration, round_trip: Duration) -> Self {
         Connection {
+            early: tls.early(),
             stream: Stream::Tls(Box::new(tls)),
             dial_time,
             round_trip,
+        }
+    }
+
+    /// One that was made after a handshake with early data had failed: it took so long in all.
+    pub(crate) fn after_lost_data(self, dial_time: Duration) -> Self {
+        Connection {
+            early: Early::Lost,
+            dial_time,
+            ..self
         }
     }
 
@@ -107,6 +119,7 @@ impl Connection {
             stream: Stream::Local(socket),
             dial_time,
             round_trip: Duration::ZERO,
+            early: Early::Unused,
         })
     }
 
@@ -170,6 +183,11 @@ impl Connection {
             Stream::Tls(tls) => tls.session().handshake_kind() == Some(rustls::HandshakeKind::Resumed),
             _ => false,
         }
+    }
+
+    /// What became of the data that was to go with the handshake.
+    pub fn early_data(&self) -> Early {
+        self.early
     }
 
     /// How long dialling took: name, TCP and TLS.
@@ -267,6 +285,7 @@ impl fmt::Debug for Connection {
             .field("tls", &self.is_tls())
             .field("dial_time", &self.dial_time)
             .field("round_trip", &self.round_trip)
+            .field("early_data", &self.early)
             .finish_non_exhaustive()
     }
 }

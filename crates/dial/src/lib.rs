@@ -9,7 +9,8 @@
 //! 2. The name is resolved by the system's resolver, on the calling thread, within the resolver's own time limits.
 //! 3. TCP: addresses of both families take turns and race, each with a head start of 250 ms (RFC 8305, sections 4 and 5), in one
 //!    `poll` loop without threads. The first to connect wins; [`Settings::connect_timeout`] covers this and the next step together.
-//! 4. TLS, for `https`: rustls, with the protocols the caller offers by [`Alpn`].
+//! 4. TLS, for `https`: rustls, with the protocols the caller offers by [`Alpn`]. By [`Dialer::dial_early`], what is to be said first can
+//!    go along (RFC 8446, section 2.3), if the peer gave a ticket for that to this same [`Dialer`].
 //!
 //! # Trust
 //! Root certificates are read at the first TLS handshake and never for `http`. Where the system keeps its roots as one PEM bundle
@@ -27,6 +28,7 @@ compile_error!("rgit-dial needs a cryptography provider: enable the cargo featur
 
 mod connection;
 mod dialer;
+mod early;
 mod error;
 mod origin;
 mod race;
@@ -37,6 +39,7 @@ mod trust;
 
 pub use connection::{Connection, Interest, Ready};
 pub use dialer::{Alpn, Dialer};
+pub use early::Early;
 pub use error::Error;
 pub use origin::{Origin, Scheme};
 pub use settings::{Settings, Verify};

@@ -10,6 +10,9 @@ pub struct Settings {
     pub ca_file: Option<PathBuf>,
     /// Whether server certificates are checked (git: `http.sslVerify`, `GIT_SSL_NO_VERIFY`).
     pub verify: Verify,
+    /// Whether [`dial_early`](crate::Dialer::dial_early) sends early data. Default: no. A program that lives shorter than its connections
+    /// never has a ticket to send any by.
+    pub early_data: bool,
 }
 
 /// Whether server certificates are checked.
@@ -29,6 +32,7 @@ impl Default for Settings {
             connect_timeout: Duration::from_secs(30),
             ca_file: None,
             verify: Verify::Full,
+            early_data: false,
         }
     }
 }
@@ -49,6 +53,12 @@ impl Settings {
     /// Sets [`verify`](Self::verify).
     pub fn verify(mut self, verify: Verify) -> Self {
         self.verify = verify;
+        self
+    }
+
+    /// Sets [`early_data`](Self::early_data).
+    pub fn early_data(mut self, may_be_sent: bool) -> Self {
+        self.early_data = may_be_sent;
         self
     }
 }

@@ -12,7 +12,10 @@ use std::{
 
 use rustls::{ClientConfig, ClientConnection, pki_types::ServerName};
 
-use crate::connection::{Interest, wait_on};
+use crate::{
+    Early,
+    connection::{Interest, wait_on},
+};
 
 /// Bytes taken from the socket a system call: eight full TLS records.
 const READ_BUFFER: usize = 128 * 1024;
@@ -32,19 +35,29 @@ pub(crate) struct Tls {
     ended: bool,
     /// Why nothing more can be read, where that is the session's own finding: the session itself tells it only once.
     failed: Option<rustls::Error>,
+    early: Early,
 }
 
 impl Tls {
-    /// Do the handshake on `socket`. Takes until `deadline`, then fails with [`TimedOut`](io::ErrorKind::TimedOut).
-    pub(crate) fn handshake(
+    /// A session that is to be on `socket`. `early` data will go with the first flight, if all of it may.
+    pub(crate) fn new(
         socket: TcpStream,
         config: Arc<ClientConfig>,
         name: ServerName<'static>,
-        deadline: Instant,
+        early: &[u8],
     ) -> io::Result<Tls> {
         let mut session = ClientConnection::new(config, name).map_err(invalid)?;
         session.set_buffer_limit(Some(WRITE_BUFFER));
-        let mut tls = Tls {
+        let outcome = match session.early_data() {
+            // Part of it would spare nothing: the rest has to wait for the handshake.
+            Some(mut writer) if !early.is_empty() && early.len() <= writer.bytes_left() => {
+                writer.write_all(early)?;
+                // Until the peer says otherwise.
+                Early::Rejected
+            }
+            _ => Early::Unused,
+        };
+        Ok(Tls {
             session,
             socket,
             buffer: vec![0; READ_BUFFER].into_boxed_slice(),
@@ -53,32 +66,45 @@ impl Tls {
             plaintext: 0,
             ended: false,
             failed: None,
-        };
+            early: outcome,
+        })
+    }
+
+    /// Do the handshake. Takes until `deadline`, then fails with [`TimedOut`](io::ErrorKind::TimedOut).
+    pub(crate) fn handshake(&mut self, deadline: Instant) -> io::Result<()> {
         loop {
-            let step = match tls.session.wants_write() {
-                true => tls.send(),
-                false if !tls.session.is_handshaking() => return Ok(tls),
-                false => tls.receive(),
+            let step = match self.session.wants_write() {
+                true => self.send(),
+                false if !self.session.is_handshaking() => break,
+                false => self.receive(),
             };
             match step {
-                Ok(()) if tls.ended && tls.session.is_handshaking() => {
+                Ok(()) if self.ended && self.session.is_handshaking() => {
                     let said = "the server closed the connection during the TLS handshake";
                     return Err(io::Error::new(io::ErrorKind::UnexpectedEof, said));
                 }
                 Ok(()) => {}
                 Err(err) if err.kind() == io::ErrorKind::WouldBlock => {
                     let left = deadline.saturating_duration_since(Instant::now());
-                    let interest = match tls.session.wants_write() {
+                    let interest = match self.session.wants_write() {
                         true => Interest::WRITE,
                         false => Interest::READ,
                     };
-                    if left.is_zero() || !wait_on(&tls.socket, interest, left)?.any() {
+                    if left.is_zero() || !wait_on(&self.socket, interest, left)?.any() {
                         return Err(io::ErrorKind::TimedOut.into());
                     }
                 }
                 Err(err) => return Err(err),
             }
         }
+        if self.early == Early::Rejected && self.session.is_early_data_accepted() {
+            self.early = Early::Accepted;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn early(&self) -> Early {
+        self.early
     }
 
     pub(crate) fn socket(&self) -> &TcpStream {

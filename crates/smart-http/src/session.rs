@@ -3,7 +3,7 @@
 use std::{io::Read, sync::Arc};
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use rgit_transport::{Answer, Body, Brief, Rememberable, Repeatable, Transport, Wire};
+use rgit_transport::{Answer, Body, Brief, Early, Rememberable, Repeatable, Transport, Wire};
 
 use crate::{
     Credentials, Error, Options, Service, Unauthenticated,
@@ -228,6 +228,11 @@ impl Session {
             url: url.to_owned(),
             reason: err.to_string(),
         })?;
+        // A listing changes nothing, so that a replay of it gains nothing. But early data has no forward secrecy, and what lasts longer than
+        // a connection (passwords, tokens, whatever the user configured) is worth more than the round trip that is spared.
+        if ask.method == Method::GET && !headers.values().any(HeaderValue::is_sensitive) {
+            request.extensions_mut().insert(Early);
+        }
         *request.headers_mut() = headers;
         if self.brief {
             request.extensions_mut().insert(Brief);

@@ -1,7 +1,7 @@
 //! What `GIT_TRACE_CURL` will be made from: one `tracing` event a head line, under the target `rgit::http`, secrets redacted.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header};
-use rgit_transport::{Answer, Body};
+use rgit_transport::{Answer, Body, EarlyData, Wire};
 
 use crate::{text::mask_control, url::redacted};
 
@@ -24,6 +24,11 @@ pub(crate) fn answer(response: &Response<Answer>) {
         return;
     }
     tracing::debug!(target: TARGET, kind = "answer", version = ?response.version(), status = response.status().as_u16());
+    if let Some(wire) = response.extensions().get::<Wire>()
+        && wire.early_data != EarlyData::Unused
+    {
+        tracing::debug!(target: TARGET, kind = "early-data", outcome = ?wire.early_data, resent = wire.resent);
+    }
     for (name, value) in response.headers() {
         tracing::debug!(target: TARGET, kind = "answer-header", name = name.as_str(), value = shown(name, value));
     }

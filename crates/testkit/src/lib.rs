@@ -8,6 +8,7 @@
 //! | [`repository`] | [`Git`](repository::Git): the hermetic referee, and comparisons of two repositories |
 //! | [`history`] | repositories to move: small, odd, long, wide, incompressible |
 //! | [`scripted`] | servers whose connections follow a script of reads, writes and misdeeds |
+//! | [`early`] | an HTTPS server that takes TLS 1.3 early data, and tells which requests came so |
 //! | [`frames`] | HTTP/2 peers that send and receive frame by frame |
 //! | [`bulk`] | an HTTP/2 server for benches: drops uploads, makes downloads |
 //! | [`relay`] | [`Relay`](relay::Relay): a link with a round trip, a rate and faults |
@@ -24,6 +25,7 @@ mod body;
 pub mod bulk;
 pub mod certificate;
 mod connection;
+pub mod early;
 pub mod frames;
 pub mod history;
 mod listener;

@@ -59,6 +59,9 @@ pub struct Choice {
     pub insecure: bool,
     /// Give up when no byte moved for so long; `None` is the transport's default.
     pub idle_timeout: Option<Duration>,
+    /// Send what may be ([`Early`](rgit_transport::Early)) as TLS 1.3 early data, over HTTP/1.1. For programs that keep a transport longer
+    /// than its servers keep connections; others never have a ticket to do so. Off by default.
+    pub early_data: bool,
     /// How HTTP/2 is spoken, where it is.
     pub h2: H2Choice,
     /// The daemon that keeps connections warm, where one may be ridden. Without, [`Name::Auto`] goes its own way.
@@ -77,6 +80,8 @@ pub struct DaemonChoice {
     pub program: Option<(PathBuf, Vec<OsString>)>,
     /// What it speaks to servers (`rgit.persistent.upstream`).
     pub upstream: Name,
+    /// Whether it may send as early data what may be (`rgit.persistent.earlyData`). Off by default.
+    pub early_data: bool,
 }
 
 /// What configuration said of HTTP/2. `None` is the transport's default; what the protocol doesn't allow becomes the nearest that it does.
@@ -97,6 +102,7 @@ impl Choice {
         let mut dial = rgit_dial::Settings::default();
         dial.ca_file = self.ca_file.clone();
         dial.verify = if self.insecure { Verify::Off } else { Verify::Full };
+        dial.early_data = self.early_data;
         Dialer::new(dial).map(Arc::new)
     }
 

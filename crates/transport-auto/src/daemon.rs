@@ -98,13 +98,17 @@ pub(crate) fn ride(choice: &Choice, daemon: &DaemonChoice) -> Result<Arc<dyn Tra
     let place = SocketPath::within(&daemon.directory);
     let direct = Direct::new(direct);
     let fallback = direct.clone();
-    let daemon = Persistent::new(place, program, &profile, move || fallback.transport());
+    let persistent =
+        Persistent::new(place, program, &profile, move || fallback.transport()).early_data(daemon.early_data);
     if !starts {
-        return Ok(Arc::new(Rider { daemon, direct }));
+        return Ok(Arc::new(Rider {
+            daemon: persistent,
+            direct,
+        }));
     }
     Ok(Arc::new(match choice.notice {
-        Some(notice) => daemon.on_fallback(notice),
-        None => daemon,
+        Some(notice) => persistent.on_fallback(notice),
+        None => persistent,
     }))
 }
 
@@ -138,6 +142,8 @@ fn upstream(profile: &Profile, upkeep: Upkeep) -> Result<Upstream, crate::Error>
         ca_file: profile.ca_file.clone(),
         insecure: profile.insecure,
         idle_timeout: profile.idle_timeout,
+        // Which requests go so is for the client to say.
+        early_data: true,
         ..Choice::default()
     };
     choice.h2.stream_window = profile.stream_window;

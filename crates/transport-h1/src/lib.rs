@@ -25,7 +25,16 @@
 //!   [`Repeatable`](rgit_transport::Repeatable), or
 //! - its head had not been handed to the socket whole, so that no server can have begun to act on it.
 //!
+//! So is a request that went out as early data, on a connection that was new for it and then was closed without an answer: that the server
+//! can't cope with early data is likelier than that it can't with the request.
+//!
 //! Another POST whose head is out may have started a CGI program, even if its body was not finished: that error goes to the caller.
+//!
+//! # Early data
+//! A request that may ([`Early`](rgit_transport::Early)) goes along with the TLS handshake of a new connection, where the dialer's settings
+//! and the server's ticket allow it. If the server takes it, its answer is one round trip away from the TCP handshake instead of two. If it
+//! doesn't, the request is sent when the handshake is through. If it takes it and then says 425 (RFC 8470, section 5.2), the request is sent
+//! again, once, on the same connection if that can still be used. Other requests wait for the handshake as ever.
 //!
 //! # Why neither ureq nor ureq-proto
 //! ureq's own send loop is half duplex. Driving ureq-proto's states by hand does not help: its `SendBody` can't parse an answer, and its
@@ -45,10 +54,15 @@ mod request;
 pub mod serve;
 mod settings;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    io::{self, Read},
+    sync::Arc,
+};
 
-use rgit_dial::{Connection, Dialer, Origin};
-use rgit_transport::{Answer, Body, Cancel, Error, Held, Transport, Wire, authenticates_connection};
+use http::StatusCode;
+use rgit_dial::{Connection, Dialer, Early, Origin};
+use rgit_transport::{Answer, Body, Cancel, EarlyData, Error, Held, Transport, Wire, authenticates_connection};
 
 use answer::AnswerBody;
 pub use answer::Trailers;
@@ -60,6 +74,9 @@ use pool::Pool;
 use pooled::Pooled;
 use request::{Request, Target};
 pub use settings::{PoolSettings, Settings};
+
+/// How much of a 425's content is read to keep its connection: a sentence.
+const TOO_EARLY: u64 = 64 * 1024;
 
 /// The HTTP/1.1 transport. Share one: its connections are reused only within itself.
 pub struct H1 {
@@ -161,14 +178,15 @@ impl Transport for H1 {
         let (parts, mut body) = request.into_parts();
         let request = Request::new(&parts, &body, self.target)?;
         let cancel = parts.extensions.get::<Cancel>();
-        let mut resent = 0;
+        let (mut resent, mut closed, mut too_early) = (0, false, false);
+        let mut early_data = EarlyData::Unused;
         loop {
             let can_replay = body.can_replay();
             let mut outgoing = Outgoing::new(&request, &mut body, self.settings.buffer)?;
             // The first piece may be minutes of work. Meanwhile an idle connection would grow old in our hands: what it was when it
             // was chosen would mean nothing, and a POST on a connection that was closed since is lost.
             outgoing.fill().map_err(|source| Error::Body { sent: 0, source })?;
-            let pooled = if resent == 0 {
+            let pooled = if resent == 0 || (too_early && !closed) {
                 self.pool.take(&request.origin, request.repeatable && can_replay)
             } else {
                 None
@@ -177,16 +195,33 @@ impl Transport for H1 {
             let (mut connection, rest) = match pooled {
                 Some(pooled) => pooled,
                 None => {
-                    let connection = self.connect.connect(&request.origin)?;
+                    let connection = match request.early && resent == 0 {
+                        true => self.connect.connect_early(&request.origin, &request.head)?,
+                        false => self.connect.connect(&request.origin)?,
+                    };
                     (self.pool.enter(&request.origin, connection), None)
                 }
             };
             connection.begins(cancel);
+            let early = if reused { Early::Unused } else { connection.early_data() };
+            match early {
+                Early::Accepted => {
+                    early_data = EarlyData::Accepted;
+                    outgoing.pass();
+                }
+                Early::Rejected => early_data = EarlyData::Rejected,
+                Early::Lost => {
+                    early_data = EarlyData::Rejected;
+                    resent += 1;
+                }
+                _ => {}
+            }
             let mut wire = Wire::new(http::Version::HTTP_11);
             wire.reused = reused;
             wire.dial_time = (!reused).then(|| connection.dial_time());
             wire.round_trip = Some(connection.round_trip());
             wire.resent = resent;
+            wire.early_data = early_data;
             let outcome = exchange::run(
                 &mut connection,
                 &mut outgoing,
@@ -198,15 +233,24 @@ impl Transport for H1 {
             let head_sent = outgoing.head_sent();
             drop(outgoing);
             match outcome {
+                Ok(received) if early == Early::Accepted && received.head.status == StatusCode::TOO_EARLY => {
+                    tracing::debug!(origin = %request.origin, "too early for the server; sending again");
+                    let refusal = self.answer(&request, connection, received, wire).into_body();
+                    // What can't be read of it goes with its connection.
+                    io::copy(&mut refusal.take(TOO_EARLY), &mut io::sink()).ok();
+                    too_early = true;
+                    resent += 1;
+                }
                 Ok(received) => return Ok(self.answer(&request, connection, received, wire)),
                 Err(Failure::Silent { .. })
-                    if reused
-                        && resent == 0
+                    if (reused || early == Early::Accepted)
+                        && !closed
                         && can_replay
                         && (request.repeatable || !head_sent)
                         && !cancel.is_some_and(Cancel::is_cancelled) =>
                 {
-                    tracing::debug!(origin = %request.origin, "a reused connection was closed by the server; sending again");
+                    tracing::debug!(origin = %request.origin, reused, "the server closed the connection; sending again");
+                    closed = true;
                     resent += 1;
                 }
                 Err(failure) => return Err(failure.into_error(&request.origin, wire.sent)),

@@ -106,6 +106,12 @@ impl<'s> Outgoing<'s> {
         self.is_empty() && self.is_last()
     }
 
+    /// The connection took the head while it was made. Only where there is no body.
+    pub(crate) fn pass(&mut self) {
+        self.pending.start = self.pending.end;
+        self.head_left = 0;
+    }
+
     /// Body bytes the connection took, without framing.
     pub(crate) fn sent(&self) -> u64 {
         self.sent

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Method, header, request::Parts};
 use rgit_dial::Origin;
-use rgit_transport::{Body, Error, Repeatable, authenticates_connection, has_token};
+use rgit_transport::{Body, Early, Error, Repeatable, authenticates_connection, has_token};
 
 /// A request, checked and encoded. Without `Debug`: its head holds whatever credentials were given.
 pub(crate) struct Request {
@@ -13,6 +13,8 @@ pub(crate) struct Request {
     pub(crate) framing: Sending,
     /// Whether it may be processed twice.
     pub(crate) repeatable: bool,
+    /// Whether it may go out before the handshake is through: then the head is all of it.
+    pub(crate) early: bool,
     /// The caller asked for `connection: close`, or the connection will be its user's.
     pub(crate) closes: bool,
 }
@@ -41,13 +43,18 @@ impl Request {
             return Err(refuse("CONNECT makes a tunnel, not an exchange"));
         }
         let framing = framing(&parts.method, &parts.headers, body)?;
+        let authenticates = authenticates_connection(&parts.headers);
         Ok(Request {
             head: encode(parts, &origin, framing, target),
             origin,
             method: parts.method.clone(),
             repeatable: parts.method.is_safe() || parts.extensions.get::<Repeatable>().is_some(),
+            early: parts.extensions.get::<Early>().is_some()
+                && [Method::GET, Method::HEAD].contains(&parts.method)
+                && framing == Sending::Nothing
+                && !authenticates,
             framing,
-            closes: has_token(&parts.headers, header::CONNECTION, "close") || authenticates_connection(&parts.headers),
+            closes: has_token(&parts.headers, header::CONNECTION, "close") || authenticates,
         })
     }
 }
@@ -196,6 +203,27 @@ mod tests {
         );
         let nothing = request(http::Request::get("http://h/"), Body::Empty).unwrap();
         assert_eq!(nothing.framing, Sending::Nothing);
+    }
+
+    #[test]
+    fn only_a_bare_get_goes_early_and_only_if_it_may() {
+        let early = |build: http::request::Builder, body: Body<'_>| request(build, body).unwrap().early;
+        let get = || http::Request::get("https://h/").extension(Early);
+        assert!(early(get(), Body::Empty));
+        assert!(early(http::Request::head("https://h/").extension(Early), Body::Empty));
+        assert!(!early(
+            http::Request::get("https://h/").extension(Repeatable),
+            Body::Empty
+        ));
+        assert!(!early(http::Request::post("https://h/").extension(Early), Body::Empty));
+        assert!(!early(
+            http::Request::delete("https://h/").extension(Early),
+            Body::Empty
+        ));
+        assert!(!early(get(), Body::full("")));
+        assert!(!early(get(), Body::full("x")));
+        assert!(!early(get().header("transfer-encoding", "chunked"), Body::Empty));
+        assert!(!early(get().header("authorization", "Negotiate YII="), Body::Empty));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use rgit_dial::{Connection, Origin};
-use rgit_transport::{Answer, Body, Error, Rememberable, Repeatable, Stage, Transport};
+use rgit_transport::{Answer, Body, Early, Error, Rememberable, Repeatable, Stage, Transport};
 use rgit_transport_h1::{Connect, H1, Trailers};
 
 use crate::{
@@ -33,6 +33,7 @@ type Notice = dyn Fn(&str) + Send + Sync;
 pub struct Persistent {
     hop: H1,
     profile: HeaderValue,
+    early_data: bool,
     direct: Box<Direct>,
     notice: Box<Notice>,
     /// The way taken once there turned out to be no daemon.
@@ -78,10 +79,17 @@ impl Persistent {
         Persistent {
             hop: H1::through(Hop { place, program }, settings),
             profile: profile.header(),
+            early_data: false,
             direct: Box::new(direct),
             notice: Box::new(|_| {}),
             fallen: OnceLock::new(),
         }
+    }
+
+    /// Let the daemon send as early data what may be ([`Early`]); not without this.
+    pub fn early_data(mut self, may_be_sent: bool) -> Persistent {
+        self.early_data = may_be_sent;
+        self
     }
 
     /// Tell `notice` why no daemon can be had, once.
@@ -111,6 +119,7 @@ impl Persistent {
             replays: request.body().can_replay(),
             remember: remember.is_some(),
             anew: remember == Some(&Rememberable::Anew),
+            early: self.early_data && request.extensions().get::<Early>().is_some(),
         };
         control::strip(request.headers_mut());
         request.headers_mut().insert(control::PROFILE, self.profile.clone());

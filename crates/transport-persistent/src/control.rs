@@ -4,7 +4,7 @@
 use std::{error::Error as StdError, fmt, io, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
-use rgit_transport::{Error, PeerSettings, Stage, Wire};
+use rgit_transport::{EarlyData, Error, PeerSettings, Stage, Wire};
 
 use crate::fields::{self, Fields};
 
@@ -45,6 +45,8 @@ pub(crate) struct Ask {
     pub(crate) remember: bool,
     /// What is remembered already is wrong.
     pub(crate) anew: bool,
+    /// It may go out before a handshake is through.
+    pub(crate) early: bool,
 }
 
 impl Ask {
@@ -54,6 +56,7 @@ impl Ask {
             .flag("replays", self.replays)
             .flag("remember", self.remember)
             .flag("anew", self.anew)
+            .flag("early", self.early)
             .header()
     }
 
@@ -64,6 +67,7 @@ impl Ask {
             replays: has("replays"),
             remember: has("remember"),
             anew: has("anew"),
+            early: has("early"),
         }
     }
 }
@@ -102,6 +106,8 @@ pub(crate) fn wire_header(wire: &Wire) -> HeaderValue {
         .value("resent", Some(wire.resent))
         .flag("early", wire.early)
         .flag("remembered", wire.remembered)
+        .flag("early-data-accepted", wire.early_data == EarlyData::Accepted)
+        .flag("early-data-rejected", wire.early_data == EarlyData::Rejected)
         .value("starved", Some(micros(wire.starved)))
         .value("window", wire.peer.map(|peer| peer.initial_window))
         .value("connection", wire.peer.map(|peer| peer.connection_window))
@@ -123,6 +129,8 @@ pub(crate) fn wire(headers: &HeaderMap) -> Option<Wire> {
             "reused" => wire.reused = true,
             "early" => wire.early = true,
             "remembered" => wire.remembered = true,
+            "early-data-accepted" => wire.early_data = EarlyData::Accepted,
+            "early-data-rejected" => wire.early_data = EarlyData::Rejected,
             "dial" => wire.dial_time = Some(Duration::from_micros(number?)),
             "round" => wire.round_trip = Some(Duration::from_micros(number?)),
             "starved" => wire.starved = Duration::from_micros(number?),
@@ -346,7 +354,10 @@ mod tests {
         (full.sent, full.resent) = (1 << 40, 1);
         full.starved = Duration::from_secs(2);
         full.peer = Some(PeerSettings::new(1, 2, 3).max_concurrent_streams(Some(4)));
-        for expected in [full, Wire::new(Version::HTTP_10)] {
+        full.early_data = EarlyData::Accepted;
+        let mut rejected = full;
+        rejected.early_data = EarlyData::Rejected;
+        for expected in [full, rejected, Wire::new(Version::HTTP_10)] {
             let headers = HeaderMap::from_iter([(WIRE, wire_header(&expected))]);
             assert_eq!(wire(&headers), Some(expected));
         }

@@ -18,7 +18,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, Uri, header};
-use rgit_transport::Wire;
+use rgit_transport::{EarlyData, Wire};
 
 use crate::{Profile, upstreams::lock};
 
@@ -109,6 +109,7 @@ impl Memory {
         if all.len() < MOST {
             let mut wire = *wire;
             (wire.reused, wire.dial_time, wire.remembered) = (true, None, true);
+            wire.early_data = EarlyData::Unused;
             all.insert(
                 key,
                 Kept {

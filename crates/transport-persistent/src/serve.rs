@@ -8,7 +8,7 @@ use std::{
 };
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
-use rgit_transport::{Answer, Body, Cancel, Error, Repeatable, Wire};
+use rgit_transport::{Answer, Body, Cancel, Early, Error, Repeatable, Wire};
 use rgit_transport_h1::serve::{Head, RequestBody, Requests, write_chunks, write_head};
 use rustix::net::sockopt;
 
@@ -195,6 +195,9 @@ impl Sending {
         request.extensions_mut().insert(self.cancel);
         if self.ask.repeatable {
             request.extensions_mut().insert(Repeatable);
+        }
+        if self.ask.early {
+            request.extensions_mut().insert(Early);
         }
         request
     }

@@ -17,7 +17,8 @@
 //! 3. **Reading an [`Answer`] to its end frees the connection for reuse;** dropping it early closes or resets only that exchange.
 //!    A connection that was authenticated ([`authenticates_connection`]) is not reused.
 //! 4. **Only what the server provably did not process is sent again,** or what may be processed twice (safe methods, and what its
-//!    sender calls [`Repeatable`]), and only when the [`Body`] can be replayed.
+//!    sender calls [`Repeatable`]), and only when the [`Body`] can be replayed. Only what its sender calls [`Early`] goes out before a
+//!    connection's handshake is through.
 //! 5. **No redirects, cookies, credentials, decoding.** Headers go out as given; the transport adds only what frames the message
 //!    (`host`, `content-length` or `transfer-encoding`).
 //! 6. **How it travelled rides along** as [`Wire`] in the response's extensions.
@@ -29,6 +30,7 @@ mod authenticated;
 mod body;
 mod brief;
 mod cancel;
+mod early;
 mod error;
 mod held;
 mod rememberable;
@@ -41,12 +43,13 @@ pub use authenticated::authenticates_connection;
 pub use body::Body;
 pub use brief::Brief;
 pub use cancel::Cancel;
+pub use early::Early;
 pub use error::{Error, Stage};
 pub use held::Held;
 pub use rememberable::Rememberable;
 pub use repeatable::Repeatable;
 pub use token::has_token;
-pub use wire::{PeerSettings, Wire};
+pub use wire::{EarlyData, PeerSettings, Wire};
 
 /// Carries HTTP exchanges to whatever origin the request's absolute URI names. See the crate's front page for the promises.
 pub trait Transport: std::fmt::Debug + Send + Sync {

@@ -10,15 +10,17 @@ pub struct Wire {
     pub protocol: http::Version,
     /// Whether the connection had served an exchange before this one.
     pub reused: bool,
-    /// How long it took to make the connection (name, TCP, TLS). `None` when it was reused.
+    /// How long it took to make the connection (name, TCP, TLS). `None` when it was reused. Early data travels in that time.
     pub dial_time: Option<Duration>,
     /// The smallest round trip seen on this connection so far: that of an HTTP/2 PING, where one came back, else the TCP handshake's,
     /// which something on the way to the server may have answered.
     pub round_trip: Option<Duration>,
     /// Body bytes of the request handed to the network, before transfer framing.
     pub sent: u64,
-    /// How often the request was sent again because the server provably had not processed it.
+    /// How often the request was sent again because the server provably had not processed it, or it may be processed twice.
     pub resent: u32,
+    /// Whether the request went out before the connection's handshake was through.
+    pub early_data: EarlyData,
     /// Whether the answer's head came before the request's body was through.
     pub early: bool,
     /// How long the body stood still although bytes of it were ready and all earlier ones were out: HTTP/2's windows allowed no
@@ -41,6 +43,7 @@ impl Wire {
             round_trip: None,
             sent: 0,
             resent: 0,
+            early_data: EarlyData::Unused,
             early: false,
             starved: Duration::ZERO,
             peer: None,
@@ -52,6 +55,21 @@ impl Wire {
     pub fn is_http11(&self) -> bool {
         self.protocol == http::Version::HTTP_11
     }
+}
+
+/// What became of a request as TLS 1.3 early data (RFC 8446, section 2.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum EarlyData {
+    /// It went out after the handshake, if there was one.
+    #[default]
+    Unused,
+    /// The server took it, which spared a round trip. Unless [`Wire::resent`] says that it was sent again, as one that is answered by 425
+    /// (RFC 8470, section 5.2).
+    Accepted,
+    /// The server didn't take it: it was sent again when the handshake was through. Where that handshake failed, on another connection,
+    /// and [`Wire::resent`] counts it.
+    Rejected,
 }
 
 /// The limits an HTTP/2 peer had announced when the exchange was made (RFC 9113, section 6.5.2). Units are bytes.

@@ -41,6 +41,23 @@ fn failure(session: &mut Session) -> Unauthenticated {
 }
 
 #[test]
+fn only_a_discovery_without_secrets_may_go_before_the_handshake_is_through() {
+    let result = step(POST, 200, &[("content-type", RECEIVED)], "0000");
+    let script = Script::new([asked_for_credentials(ASK), advertised(), result, advertised()]);
+    let mut session = session_with(&script, URL, |_| {}, &Diary::with([("me", "hunter2")]));
+    discover(&mut session).unwrap();
+    session.post(Service::ReceivePack, None, Body::full("x")).unwrap();
+    discover(&mut session).unwrap();
+    let early: Vec<_> = script.seen().iter().map(|seen| seen.early).collect();
+    assert_eq!(early, [true, false, false, false]);
+
+    let script = Script::new([advertised()]);
+    let token = |options: &mut rgit_smart_http::Options| options.extra_headers = vec!["X-Token: hunter2".into()];
+    discover(&mut session_with(&script, URL, token, &Diary::default())).unwrap();
+    assert!(!script.seen()[0].early);
+}
+
+#[test]
 fn credentials_are_asked_for_once_kept_and_approved_once() {
     let result = || step(POST, 200, &[("content-type", RECEIVED)], "0000");
     let script = Script::new([asked_for_credentials(ASK), advertised(), result(), advertised()]);

@@ -8,7 +8,7 @@ use std::{
 
 use http::{HeaderMap, Request, Response};
 use rgit_smart_http::{CredentialRequest, Credentials, CredentialsError, Identity, Options, Session};
-use rgit_transport::{Answer, Body, Error, Rememberable, Repeatable, Stage, Transport, Wire};
+use rgit_transport::{Answer, Body, Early, Error, Rememberable, Repeatable, Stage, Transport, Wire};
 
 /// How much of a request's body the scripted server takes before it answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,6 +37,7 @@ pub(crate) struct Seen {
     pub(crate) body: Vec<u8>,
     pub(crate) repeatable: bool,
     pub(crate) rememberable: Option<Rememberable>,
+    pub(crate) early: bool,
 }
 
 impl Seen {
@@ -168,6 +169,7 @@ impl Transport for Script {
             body: sent,
             repeatable: head.extensions.get::<Repeatable>().is_some(),
             rememberable: head.extensions.get::<Rememberable>().copied(),
+            early: head.extensions.get::<Early>().is_some(),
         });
         let Some((status, headers, body)) = step.answer else {
             let source = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
