@@ -130,6 +130,7 @@ pub struct Builder {
     realm: String,
     root: Option<PathBuf>,
     threads: usize,
+    hold_head: bool,
 }
 
 impl Builder {
@@ -236,6 +237,14 @@ impl Builder {
         self
     }
 
+    /// Holds an answer back until the request's body was read to its end, as common CGI set-ups do in effect. Without this
+    /// it goes out as soon as `git http-backend` has written its head, which it does before it reads a pack; nginx as a proxy then
+    /// sends nothing more of that pack.
+    pub fn hold_head(mut self) -> Self {
+        self.hold_head = true;
+        self
+    }
+
     /// Starts the server: when this returns, it accepts connections.
     ///
     /// # Errors
@@ -272,6 +281,7 @@ impl Builder {
             root: root.clone(),
             home,
             path: env::var_os("PATH").unwrap_or_default(),
+            hold_head: self.hold_head,
             log: log.clone(),
             children: children.clone(),
             ending: ending.subscribe(),
@@ -334,6 +344,7 @@ impl GitServer {
             realm: "rgit test".to_owned(),
             root: None,
             threads: 2,
+            hold_head: false,
         }
     }
 

@@ -58,7 +58,7 @@ impl Venue {
         let builder = GitServer::builder().root(&data.served).protocols(Protocols::Both);
         let builder = match &group.server {
             Server::Testkit(window) => builder.tls(authority).window(window.bytes()).frame_size(window.frame()),
-            Server::Named(_) => builder,
+            Server::Named(_) => builder.hold_head(),
         };
         let server = builder.start().context("start the server")?;
         let front = match &group.server {
