@@ -23,6 +23,7 @@ use crate::{
     repository::{Git, ObjectFormat},
     requests::{Connection, Living, Log, Request},
     service::Service,
+    tally::Frames,
 };
 
 /// Names a server's certificate is good for, unless [`Builder::names`] says otherwise.
@@ -427,6 +428,11 @@ impl GitServer {
     /// Every accepted TCP connection since the start, or since the log was cleared.
     pub fn connections(&self) -> Vec<Connection> {
         self.log.connections()
+    }
+
+    /// DATA frames of HTTP/2 since the start, over all connections: those received, and those sent.
+    pub fn data_frames(&self) -> (Frames, Frames) {
+        (self.log.tally.received.frames(), self.log.tally.sent.frames())
     }
 
     /// Empties [`GitServer::requests`], [`GitServer::connections`] and [`GitServer::stderr`].
