@@ -60,6 +60,7 @@ impl Data {
         match scenario {
             Scenario::Push10Mb => Some(MID as u64),
             Scenario::PushBulk | Scenario::CloneBulk => Some(self.bulk as u64),
+            Scenario::Clone4 => Some(4 * self.bulk as u64),
             _ => None,
         }
     }
@@ -112,8 +113,13 @@ impl Data {
 
     /// A copy of a served repository in place of `path`.
     pub(super) fn copy(&self, name: &str, path: &Path) -> anyhow::Result<()> {
+        self.copy_from(&self.repository(name)?, path)
+    }
+
+    /// A copy of another bare repository in place of `path`.
+    pub(super) fn copy_from(&self, from: &Path, path: &Path) -> anyhow::Result<()> {
         remove(path)?;
-        copy_folder(&self.repository(name)?, path).with_context(|| format!("copy {name} to {}", path.display()))
+        copy_folder(from, path).with_context(|| format!("copy {} to {}", from.display(), path.display()))
     }
 
     fn accept_pushes(&self, path: &Path) {
