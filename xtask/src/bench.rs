@@ -80,7 +80,27 @@ fn list(flags: &Measure) -> anyhow::Result<bool> {
     for (group, clients) in flags.groups() {
         clients.iter().for_each(|client| println!("{}", group.cell(*client)));
     }
+    let (runs, guess) = estimate(flags);
+    eprintln!("{runs} runs, about {} without gix and grit", span(guess));
     Ok(true)
+}
+
+/// How many runs it will be, and about how long they take: of rgit and git.
+fn estimate(flags: &Measure) -> (usize, Duration) {
+    let bulk = u64::from(flags.bulk_mb) * 1_000_000;
+    let (limit, mut sum) = (flags.limit(), (0, Duration::ZERO));
+    for (group, clients) in flags.groups() {
+        let payload = data::payload(group.scenario, bulk).unwrap_or(0);
+        for client in clients.into_iter().filter(|client| !client.is_peer()) {
+            if flags.leaves_out_slow() && predict::beyond(limit, client, &group, payload).is_some() {
+                continue;
+            }
+            let guess = predict::guess(limit, client, &group, payload);
+            let times = predict::times(flags.runs(), guess);
+            sum = (sum.0 + times, sum.1 + guess * u32::try_from(times).unwrap_or(u32::MAX));
+        }
+    }
+    sum
 }
 
 /// The first signal ends what is being measured, and with it the bench in good order: servers and daemons go, files are removed.

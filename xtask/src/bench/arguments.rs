@@ -85,7 +85,7 @@ pub(super) struct Measure {
     /// Measured runs of each cell, after one warm-up [default: 3, and 5 for --roads].
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) runs: Option<u16>,
-    /// Seconds after which a run is killed [default: 120, and 8 for --quick].
+    /// Seconds after which a run is killed [default: 180, and 8 for --quick].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) limit: Option<u32>,
     /// Megabytes (10^6 bytes) in the bulk scenarios.
@@ -141,7 +141,7 @@ impl Measure {
 
     /// How long a run may take.
     pub(super) fn limit(&self) -> Duration {
-        let preset = if self.is_quick() { 8 } else { 120 };
+        let preset = if self.is_quick() { 8 } else { 180 };
         Duration::from_secs(self.limit.unwrap_or(preset).into())
     }
 

@@ -55,14 +55,9 @@ impl Data {
         })
     }
 
-    /// Bytes that this scenario moves, where those are what takes its time.
+    /// See [`payload`].
     pub(super) fn payload(&self, scenario: Scenario) -> Option<u64> {
-        match scenario {
-            Scenario::Push10Mb => Some(MID as u64),
-            Scenario::PushBulk | Scenario::CloneBulk => Some(self.bulk as u64),
-            Scenario::Clone4 => Some(4 * self.bulk as u64),
-            _ => None,
-        }
+        payload(scenario, self.bulk as u64)
     }
 
     /// A bare repository `NAME.git` among the served, made when it isn't there.
@@ -133,6 +128,16 @@ impl Data {
         ] {
             self.git.git(path, ["config", key, value]);
         }
+    }
+}
+
+/// Bytes that a scenario moves, where those are what takes its time, with `bulk` of them in the bulk repository.
+pub(super) fn payload(scenario: Scenario, bulk: u64) -> Option<u64> {
+    match scenario {
+        Scenario::Push10Mb => Some(MID as u64),
+        Scenario::PushBulk | Scenario::CloneBulk => Some(bulk),
+        Scenario::Clone4 => Some(4 * bulk),
+        _ => None,
     }
 }
 

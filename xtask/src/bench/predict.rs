@@ -6,6 +6,8 @@ use super::matrix::{Client, Group, Scenario};
 
 /// Bytes a second that anything here moves at, at a guess: for estimates of time only, never in a report.
 const GUESSED_SPEED: f64 = 40e6;
+/// How much longer than its window's floor an upload takes: credit comes back in pieces, and later than it could.
+const LATE: f64 = 1.2;
 /// From this on, a warm-up is the one run that counts: what a first run has to warm up is nothing beside it.
 pub(super) const SLOW: Duration = Duration::from_secs(20);
 
@@ -60,7 +62,7 @@ pub(super) fn guess(limit: Duration, client: Client, group: &Group, payload: u64
         .window()
         .filter(|_| client.uploads_through_a_window() && group.scenario.is_push())
         .and_then(|window| window_floor(payload, window, group.road.round_trip_ms));
-    floor.map_or(plain, |floor| floor.max(plain)).min(limit)
+    floor.map_or(plain, |floor| floor.mul_f64(LATE).max(plain)).min(limit)
 }
 
 #[cfg(test)]

@@ -83,7 +83,12 @@ fn frames(cell: &Cell) -> Option<String> {
         .median(|run| Some(run.frames?.count as f64))
         .filter(|count| *count > 0.0)?;
     let bytes = cell.median(|run| Some(run.frames?.bytes as f64))?;
-    Some(format!("{count:.0} × {:.1} kB", bytes / count / 1e3))
+    let mean = bytes / count;
+    Some(if mean < 1000.0 {
+        format!("{count:.0} × {mean:.0} B")
+    } else {
+        format!("{count:.0} × {:.1} kB", mean / 1e3)
+    })
 }
 
 /// Columns that line up, for the terminal. A row shorter than the first may be as wide as it likes.

@@ -248,32 +248,12 @@ fn a_command_is_recorded_without_paths() {
     );
 }
 
-/// So says the README of two processors.
+/// On two processors, without peers, which are an addition of whoever has them.
 #[test]
 fn presets_end_in_the_time_they_promise() {
-    let words = |preset: &[&'static str]| {
-        let line = Line::try_parse_from([&["bench"], preset].concat()).expect("a command line");
-        line.arguments.measure
-    };
     for (preset, most) in [(&[][..], 3 * 60), (&["--full"][..], 60 * 60)] {
-        let flags = words(preset);
-        let bulk = u64::from(flags.bulk_mb) * 1_000_000;
-        let payload = |group: &Group| match group.scenario {
-            matrix::Scenario::Push10Mb => 10_000_000,
-            matrix::Scenario::PushBulk | matrix::Scenario::CloneBulk => bulk,
-            matrix::Scenario::Clone4 => 4 * bulk,
-            _ => 0,
-        };
-        let mut sum = Duration::ZERO;
-        for (group, clients) in flags.groups() {
-            // Peers are an addition of whoever has them.
-            for client in clients.into_iter().filter(|client| !client.is_peer()) {
-                if predict::beyond(flags.limit(), client, &group, payload(&group)).is_none() {
-                    let guess = predict::guess(flags.limit(), client, &group, payload(&group));
-                    sum += guess * u32::try_from(predict::times(flags.runs(), guess)).expect("a few");
-                }
-            }
-        }
-        assert!(sum < Duration::from_secs(most), "{preset:?} takes {}", span(sum));
+        let line = Line::try_parse_from([&["bench"], preset].concat()).expect("a command line");
+        let (_, guess) = estimate(&line.arguments.measure);
+        assert!(guess < Duration::from_secs(most), "{preset:?} takes {}", span(guess));
     }
 }
