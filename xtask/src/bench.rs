@@ -231,7 +231,16 @@ fn lab(flags: &Measure, far: Option<&str>, rgit: PathBuf, files: &Path, interrup
 
 /// Results without a cell.
 fn begin(flags: &Measure, lab: &Lab, load: f64) -> Results {
-    let (rgit, git, others) = lab.programs.versions(&lab.data.git);
+    let (rgit, git, mut others) = lab.programs.versions(&lab.data.git);
+    let mut servers: Vec<String> = Vec::new();
+    for server in &flags.server {
+        if let Server::Named(name) = server {
+            servers.push(front::version(name));
+        }
+    }
+    // nginx that buffers and nginx that doesn't are one program.
+    servers.dedup();
+    others.extend(servers);
     Results {
         schema: SCHEMA,
         command: command(env::args().skip(1)),
