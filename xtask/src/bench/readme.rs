@@ -78,7 +78,8 @@ fn block(results: &Results) -> String {
         results.commit.clone(),
         machine(results),
     ];
-    text.push('\n');
+    // Words between two lists, else they would be shown as one.
+    text += "\nMeasured by:\n\n";
     for (field, value) in FIELDS.iter().zip(values) {
         let _ = writeln!(text, "{field}{value}");
     }
