@@ -6,7 +6,9 @@
 mod arguments;
 mod client;
 mod compare;
+mod daemon;
 mod data;
+mod far;
 mod front;
 mod job;
 mod limits;
@@ -17,8 +19,11 @@ mod matrix;
 mod measure;
 mod page;
 mod predict;
+mod preset;
 mod progress;
+mod readme;
 mod results;
+mod resume;
 mod roads;
 mod statistics;
 mod table;
@@ -26,20 +31,26 @@ mod venue;
 
 use std::{
     env, fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    time::Instant,
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail};
-use rgit_testkit::{certificate::Authority, repository::Git};
+use rgit_testkit::{certificate::Authority, meter::Interrupt, repository::Git};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals,
+};
 
 use crate::{cargo, demo, test};
 pub(crate) use arguments::Arguments;
 use arguments::{Measure, Verb};
 use client::Programs;
+use daemon::Homes;
 use data::Data;
-use matrix::{Client, Group};
+use far::Far;
+use matrix::{Client, Group, Server};
 use measure::Lab;
 use progress::{Progress, span};
 use results::{Cell, Outcome, Results, SCHEMA, Settings, Versions};
@@ -54,28 +65,73 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<bool> {
             print!("{}", compare::compare(&Results::read(before)?, &Results::read(after)?));
             Ok(true)
         }
-        Some(Verb::Render { results: file }) => {
+        Some(Verb::Render { results: file, readme }) => {
             let results = Results::read(file)?;
-            publish(&results, file.parent().unwrap_or(Path::new(".")))?;
+            publish(&results, file.parent().unwrap_or(Path::new(".")), *readme)?;
             Ok(true)
         }
-        None => measure(&arguments.measure),
+        None if arguments.measure.list => list(&arguments.measure),
+        None => measure(&arguments.measure, heed),
     }
 }
 
-fn measure(flags: &Measure) -> anyhow::Result<bool> {
-    let groups = flags.axes().groups(&flags.filter);
+fn list(flags: &Measure) -> anyhow::Result<bool> {
+    flags.far().map_err(anyhow::Error::msg)?;
+    for (group, clients) in flags.groups() {
+        clients.iter().for_each(|client| println!("{}", group.cell(*client)));
+    }
+    let (runs, guess) = estimate(flags);
+    eprintln!("{runs} runs, about {} without gix and grit", span(guess));
+    Ok(true)
+}
+
+/// How many runs it will be, and about how long they take: of rgit and git.
+fn estimate(flags: &Measure) -> (usize, Duration) {
+    let bulk = u64::from(flags.bulk_mb) * 1_000_000;
+    let (limit, mut sum) = (flags.limit(), (0, Duration::ZERO));
+    for (group, clients) in flags.groups() {
+        let payload = data::payload(group.scenario, bulk).unwrap_or(0);
+        for client in clients.into_iter().filter(|client| !client.is_peer()) {
+            if flags.leaves_out_slow() && predict::beyond(limit, client, &group, payload).is_some() {
+                continue;
+            }
+            let guess = predict::guess(limit, client, &group, payload);
+            let times = predict::times(flags.runs(), guess);
+            sum = (sum.0 + times, sum.1 + guess * u32::try_from(times).unwrap_or(u32::MAX));
+        }
+    }
+    sum
+}
+
+/// The first signal ends what is being measured, and with it the bench in good order: servers and daemons go, files are removed.
+/// The second doesn't wait for that.
+fn heed(interrupt: &Interrupt) -> anyhow::Result<()> {
+    let interrupt = interrupt.clone();
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("listen for signals")?;
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            if interrupt.is_told() {
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+            interrupt.interrupt();
+        }
+    });
+    Ok(())
+}
+
+/// Measures. `heed` is told what to interrupt, once there is something that a signal must not leave behind.
+fn measure(flags: &Measure, heed: impl FnOnce(&Interrupt) -> anyhow::Result<()>) -> anyhow::Result<bool> {
+    let groups = flags.groups();
     if groups.is_empty() {
         bail!("no cell has such a name: `cargo xtask bench --list` prints all of them");
     }
-    if flags.list {
-        for (group, clients) in &groups {
-            clients.iter().for_each(|client| println!("{}", group.cell(*client)));
-        }
-        return Ok(true);
-    }
+    let far = flags.far().map_err(anyhow::Error::msg)?;
     test::check_git()?;
-    if let Some(why) = flags.server.iter().find_map(|name| front::missing(name)) {
+    let missing = |server: &Server| match server {
+        Server::Named(name) => front::missing(name),
+        _ => None,
+    };
+    if let Some(why) = flags.server.iter().find_map(missing) {
         bail!("{why}");
     }
     // Before the build, which makes any machine busy.
@@ -92,25 +148,26 @@ fn measure(flags: &Measure) -> anyhow::Result<bool> {
         .unwrap_or_else(|| cargo::workspace().join("target/bench"));
     fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
 
+    let interrupt = Interrupt::default();
+    heed(&interrupt)?;
     let files = tempfile::tempdir().context("make a temporary directory")?;
-    let lab = lab(flags, rgit, files.path())?;
+    let lab = lab(flags, far, rgit, files.path(), interrupt)?;
     let mut results = begin(flags, &lab, load);
     let file = folder.join("results.json");
     if flags.resume && file.exists() {
-        take_over(&mut results, Results::read(&file)?)?;
+        resume::take_over(&mut results, Results::read(&file)?)?;
     }
     let begun = Instant::now();
     measure_groups(flags, &lab, &groups, &mut results, &file)?;
     eprintln!("measured in {}", span(begun.elapsed()));
-    publish(&results, &folder)?;
-    Ok(!results
-        .cells
-        .iter()
-        .any(|cell| matches!(cell.outcome, Outcome::Failed(_))))
+    publish(&results, &folder, flags.readme)?;
+    // What a peer can't do is told, and no fault here.
+    let failed = |cell: &Cell| matches!(cell.outcome, Outcome::Failed(_)) && !cell.client.is_peer();
+    Ok(!results.cells.iter().any(failed))
 }
 
 /// Prints the results and writes what others may read of them.
-fn publish(results: &Results, folder: &Path) -> anyhow::Result<()> {
+fn publish(results: &Results, folder: &Path, readme: bool) -> anyhow::Result<()> {
     println!("{}", table::terminal(results));
     for (name, text) in [
         ("results.md", table::markdown(results)),
@@ -120,6 +177,10 @@ fn publish(results: &Results, folder: &Path) -> anyhow::Result<()> {
         fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
     }
     eprintln!("results.json, results.md and index.html are in {}", folder.display());
+    if readme {
+        readme::write(results, &cargo::workspace().join("README.md"))?;
+        eprintln!("README.md has the table");
+    }
     Ok(())
 }
 
@@ -129,7 +190,7 @@ fn command(words: impl IntoIterator<Item = String>) -> String {
     let mut command = "cargo xtask".to_owned();
     while let Some(word) = words.next() {
         let flag = word.split('=').next().unwrap_or_default();
-        if ["--rgit", "--output"].contains(&flag) {
+        if ["--rgit", "--output", "--gix", "--grit", "--ca"].contains(&flag) {
             if flag == word {
                 words.next();
             }
@@ -142,24 +203,26 @@ fn command(words: impl IntoIterator<Item = String>) -> String {
 }
 
 /// What everything is measured with, in `files`.
-fn lab(flags: &Measure, rgit: PathBuf, files: &Path) -> anyhow::Result<Lab> {
+fn lab(flags: &Measure, far: Option<&str>, rgit: PathBuf, files: &Path, interrupt: Interrupt) -> anyhow::Result<Lab> {
     let authority = Authority::new();
     let git = Git::at(&files.join("home")).context("make a home")?;
-    let git = git.with("GIT_SSL_CAINFO", authority.write_ca(files));
-    let mut homes = Vec::new();
-    for name in ["cold", "warm"] {
-        // A daemon's socket lies here: nobody else may have a place in the folder.
-        let place = files.join(name);
-        fs::create_dir(&place).with_context(|| format!("make {}", place.display()))?;
-        fs::set_permissions(&place, fs::Permissions::from_mode(0o700)).context("close a folder to others")?;
-        homes.push(git.with("XDG_RUNTIME_DIR", place));
-    }
-    let homes = homes.try_into().ok().context("two homes")?;
+    let git = match far {
+        Some(_) => {
+            let trusted = flags
+                .ca
+                .as_ref()
+                .map(|file| file.canonicalize().with_context(|| format!("find {}", file.display())));
+            far::environment(&git, trusted.transpose()?.as_deref())
+        }
+        None => git.with("GIT_SSL_CAINFO", authority.write_ca(files)),
+    };
     Ok(Lab {
+        homes: Homes::new(&rgit, &git, files)?,
+        far: far.map(|url| Far::new(url, flags.push_to.as_deref())),
         data: Data::new(files, git, flags.bulk_mb)?,
         authority,
-        programs: Programs::beside(rgit),
-        homes,
+        programs: Programs::beside(rgit, flags.gix.as_deref(), flags.grit.as_deref())?,
+        interrupt,
         runs: flags.runs(),
         limit: flags.limit(),
         leave_out_slow: flags.leaves_out_slow(),
@@ -168,7 +231,16 @@ fn lab(flags: &Measure, rgit: PathBuf, files: &Path) -> anyhow::Result<Lab> {
 
 /// Results without a cell.
 fn begin(flags: &Measure, lab: &Lab, load: f64) -> Results {
-    let (rgit, git, others) = lab.programs.versions(&lab.data.git);
+    let (rgit, git, mut others) = lab.programs.versions(&lab.data.git);
+    let mut servers: Vec<String> = Vec::new();
+    for server in &flags.server {
+        if let Server::Named(name) = server {
+            servers.push(front::version(name));
+        }
+    }
+    // nginx that buffers and nginx that doesn't are one program.
+    servers.dedup();
+    others.extend(servers);
     Results {
         schema: SCHEMA,
         command: command(env::args().skip(1)),
@@ -184,42 +256,10 @@ fn begin(flags: &Measure, lab: &Lab, load: f64) -> Results {
             forced: flags.force,
         },
         links: Vec::new(),
+        real_links: Vec::new(),
         limits: Vec::new(),
         cells: Vec::new(),
     }
-}
-
-/// Keeps what an earlier bench has finished, when it was made the same way.
-fn take_over(results: &mut Results, earlier: Results) -> anyhow::Result<()> {
-    let way = |results: &Results| {
-        let settings = &results.settings;
-        let same = (settings.runs, settings.bulk_mb, settings.limit_s);
-        (
-            same,
-            results.commit.clone(),
-            results.host.clone(),
-            results.versions.clone(),
-        )
-    };
-    if way(results) != way(&earlier) {
-        bail!(
-            "the earlier results were made another way (runs, sizes, limit, commit, machine or versions differ): \
-             measure again without --resume"
-        );
-    }
-    // A group that is under way has lost its turns: its clients would not have run side by side.
-    results.cells = earlier.cells;
-    let whole = |cell: &Cell| cell.outcome != Outcome::Measured || cell.runs.len() >= results.settings.runs;
-    let unfinished: Vec<Group> = results
-        .cells
-        .iter()
-        .filter(|cell| !whole(cell))
-        .map(|cell| cell.group.clone())
-        .collect();
-    results.cells.retain(|cell| !unfinished.contains(&cell.group));
-    results.links = earlier.links;
-    results.limits = earlier.limits;
-    Ok(())
 }
 
 fn measure_groups(
@@ -239,23 +279,28 @@ fn measure_groups(
         todo.push((group, clients.iter().map(|client| lab.cell(group, *client)).collect()));
     }
     let guess = |cell: &Cell| predict::guess(lab.limit, cell.client, &cell.group, cell.payload.unwrap_or(0));
+    let times = |cell: &Cell| predict::times(lab.runs, guess(cell));
     let measured = |cell: &&Cell| cell.outcome == Outcome::Measured;
-    let runs = |cell: &Cell| std::iter::repeat_n(guess(cell), lab.runs + 1);
-    let mut progress = Progress::new(todo.iter().flat_map(|(_, cells)| cells).filter(measured).flat_map(runs));
+    let runs = |cell: &Cell| std::iter::repeat_n(guess(cell), times(cell));
+    let all: Vec<Duration> = todo
+        .iter()
+        .flat_map(|(_, cells)| cells)
+        .filter(measured)
+        .flat_map(runs)
+        .collect();
+    eprintln!(
+        "{} runs of {} cells, about {}",
+        all.len(),
+        todo.iter()
+            .map(|(_, cells)| cells.iter().filter(measured).count())
+            .sum::<usize>(),
+        span(all.iter().sum())
+    );
+    let mut progress = Progress::new(all);
 
     for (group, cells) in todo {
-        if !results.links.iter().any(|link| link.road == group.road) {
-            let link = link::check(group.road, flags.force)?;
-            eprintln!(
-                "link {}: round trip {:.2} ms, {:.0} MB/s up, {:.0} MB/s down ({})",
-                group.road,
-                link.round_trip_s * 1000.0,
-                link.up_bytes_s / 1e6,
-                link.down_bytes_s / 1e6,
-                link.kind
-            );
-            results.links.push(link);
-        }
+        lab.go_on()?;
+        check_link(flags, lab, group, results)?;
         limits::add(&mut results.limits, &lab.data, group.scenario, lab.runs)?;
         let before = results.cells.clone();
         lab.group(
@@ -263,9 +308,9 @@ fn measure_groups(
             cells,
             |cell, round, wall| {
                 progress.step(guess(cell));
-                if cell.outcome != Outcome::Measured {
+                if cell.outcome != Outcome::Measured || cell.once {
                     // It won't run again.
-                    (round..lab.runs).for_each(|_| progress.step(guess(cell)));
+                    (round + 1..times(cell)).for_each(|_| progress.step(guess(cell)));
                 }
                 eprintln!("{}", progress.line(cell, round, wall));
             },
@@ -278,95 +323,29 @@ fn measure_groups(
     results.write(file)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{
-        matrix::{Scenario, Window},
-        results::made_up,
-        *,
-    };
-
-    #[derive(Debug, clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
-
-    fn bench(words: &[&str]) -> Arguments {
-        let words = ["bench"].iter().chain(words);
-        <Line as clap::Parser>::try_parse_from(words)
-            .expect("a command line")
-            .arguments
-    }
-
-    /// Nothing here looks at a time: that cells are measured, checked, written, taken up again and shown is all.
-    #[test]
-    fn a_small_bench_from_its_flags_to_its_page() {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let output = folder.path().display().to_string();
-        // It does nothing and says that all is well.
-        let idler = client::on_path("true").expect("the program true").display().to_string();
-        let mut words = vec![
-            "--force", "--rgit", &idler, "--output", &output, "-n", "1", "--limit", "60",
-        ];
-        words.extend(["--transport", "git-h1,auto", "--scenario", "push-one", "--rtt", "5"]);
-        assert!(!run(&bench(&words)).expect("a bench"), "the idler's cell passed");
-
-        let file = folder.path().join("results.json");
-        let results = Results::read(&file).expect("results");
-        let [git, idle] = &results.cells[..] else {
-            panic!("{results:?}")
-        };
-        assert_eq!((&git.outcome, git.runs.len()), (&Outcome::Measured, 1), "{git:?}");
-        let seen = &git.runs[0];
-        assert_eq!((seen.requests, seen.connections), (Some(2), Some(1)), "{seen:?}");
-        assert!(
-            seen.up > Some(0) && seen.down > Some(0) && seen.wire.is_some_and(|wire| wire.0 > 500),
-            "{seen:?}"
-        );
-        assert!(
-            idle.outcome.why().is_some_and(|why| why.contains("refs differ")),
-            "{idle:?}"
-        );
-        assert_eq!(results.links.len(), 1);
-        for (name, expected) in [
-            ("index.html", "push-one/auto/cold/5ms/64KiB"),
-            ("results.md", "push-one/git-h1"),
-        ] {
-            let text = fs::read_to_string(folder.path().join(name)).expect("a report");
-            assert!(text.contains(expected), "{name}");
+/// Makes sure that the link of a group is what it says, unless that was done before.
+fn check_link(flags: &Measure, lab: &Lab, group: &Group, results: &mut Results) -> anyhow::Result<()> {
+    if let Some(far) = &lab.far {
+        if results.real_links.is_empty() {
+            results.real_links.push(far.link()?);
         }
-
-        words.push("--resume");
-        assert!(!run(&bench(&words)).expect("a bench"), "what failed has still failed");
-        let again = Results::read(&file).expect("results");
-        assert_eq!(again.cells[0].runs, git.runs);
+        return Ok(());
     }
-
-    #[test]
-    fn a_command_is_recorded_without_paths() {
-        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<String>>();
-        assert_eq!(
-            command(words("bench --rgit /a/rgit --full --output=/b -n 3")),
-            "cargo xtask bench --full -n 3"
-        );
+    if results.links.iter().any(|link| link.road == group.road) {
+        return Ok(());
     }
-
-    #[test]
-    fn what_is_finished_is_taken_over_and_a_broken_round_is_not() {
-        let cell = |scenario, client, walls: &[f64]| made_up::cell(scenario, client, 0, Window::Small, walls);
-        let earlier = made_up::results(vec![
-            cell(Scenario::LsRemote, Client::H1, &[1.0, 1.0, 1.0]),
-            cell(Scenario::PushOne, Client::GitH1, &[1.0, 1.0, 1.0]),
-            cell(Scenario::PushOne, Client::H1, &[1.0, 1.0]),
-        ]);
-        let mut results = made_up::results(vec![]);
-        take_over(&mut results, earlier.clone()).expect("the same settings");
-        let names: Vec<&str> = results.cells.iter().map(|cell| &*cell.name).collect();
-        assert_eq!(names, ["ls-remote/h1/cold/0ms/64KiB"]);
-
-        results.settings.bulk_mb = 5;
-        let error = take_over(&mut results, earlier).expect_err("another size").to_string();
-        assert!(error.contains("without --resume"), "{error}");
-    }
+    let link = link::check(group.road, flags.force)?;
+    eprintln!(
+        "link {}: round trip {:.2} ms, {:.0} MB/s up, {:.0} MB/s down ({})",
+        group.road,
+        link.round_trip_s * 1000.0,
+        link.up_bytes_s / 1e6,
+        link.down_bytes_s / 1e6,
+        link.kind
+    );
+    results.links.push(link);
+    Ok(())
 }
+
+#[cfg(test)]
+mod tests;

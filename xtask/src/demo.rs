@@ -117,9 +117,21 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<bool> {
 /// Builds rgit and asks cargo where it is: the target directory may be anywhere.
 pub(crate) fn build() -> anyhow::Result<PathBuf> {
     println!("Building rgit (cargo build --release --bin rgit); the first time this takes a few minutes.");
+    built(&["--release", "--package", "rgit-cli"])
+}
+
+/// The rgit that tests are built with.
+#[cfg(test)]
+pub(crate) fn build_for_tests() -> anyhow::Result<PathBuf> {
+    // Of the whole workspace, as tests are: what is there already need not be built with other features.
+    built(&["--workspace"])
+}
+
+fn built(how: &[&str]) -> anyhow::Result<PathBuf> {
     let output = cargo::command()
-        .args(["build", "--release", "--package", "rgit-cli", "--bin", "rgit"])
-        .args(["--message-format", "json-render-diagnostics"])
+        .arg("build")
+        .args(how)
+        .args(["--bin", "rgit", "--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output()
         .context("start cargo build")?;

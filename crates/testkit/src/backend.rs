@@ -35,6 +35,9 @@ use crate::{
 const HEAD_LIMIT: usize = 64 * 1024;
 /// Bytes read from the child's stdout at once, and the width asked for its pipes.
 const CHUNK: usize = 256 * 1024;
+/// The most that is kept of an answer while its head is held back. A child that writes more before it has read its input gets
+/// its answer passed on all the same: it might never read on otherwise.
+const HELD_LIMIT: usize = 16 * 1024 * 1024;
 /// How long a child that was asked to end (SIGTERM: git removes its temporary files) may take before SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -45,6 +48,8 @@ pub(crate) struct Backend {
     pub(crate) root: PathBuf,
     pub(crate) home: PathBuf,
     pub(crate) path: OsString,
+    /// Whether an answer waits until the request's body was read to its end.
+    pub(crate) hold_head: bool,
     pub(crate) log: Arc<Log>,
     pub(crate) children: Arc<Living>,
     pub(crate) ending: watch::Receiver<bool>,
@@ -79,15 +84,19 @@ impl Backend {
         let order = watch::Sender::new(Order::Run);
         tokio::spawn(diagnose(stderr, self.log.clone()));
         tokio::spawn(guard(child, order.subscribe(), self.ending.clone(), alive));
-        let feeding = tokio::spawn(feed(body, stdin, entry, order.clone(), rest));
+        let mut feeding = tokio::spawn(feed(body, stdin, entry, order.clone(), rest));
         let mut output = Output {
             stdout,
             scratch: vec![0; CHUNK].into_boxed_slice(),
             first: Bytes::new(),
             order,
-            feeding: (rest == Rest::Close).then_some(feeding),
+            feeding: None,
         };
         let (status, headers) = output.head().await?;
+        if self.hold_head {
+            output.hold(&mut feeding).await?;
+        }
+        output.feeding = (rest == Rest::Close).then_some(feeding);
         let mut response = Response::new(Source::new(output));
         *response.status_mut() = status;
         *response.headers_mut() = headers;
@@ -258,6 +267,24 @@ impl Output {
             }
         }
         Err(io::Error::other("git http-backend's head is too long"))
+    }
+
+    /// Waits until the request's body was read to its end, and keeps meanwhile what the child has to say.
+    async fn hold(&mut self, feeding: &mut tokio::task::JoinHandle<()>) -> io::Result<()> {
+        let mut held = BytesMut::from(&self.first[..]);
+        let mut ended = false;
+        while held.len() < HELD_LIMIT {
+            tokio::select! {
+                _ = &mut *feeding => break,
+                got = self.stdout.read(&mut self.scratch), if !ended => {
+                    let got = got?;
+                    ended = got == 0;
+                    held.extend_from_slice(&self.scratch[..got]);
+                }
+            }
+        }
+        self.first = held.freeze();
+        Ok(())
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::{
     sync::{Notify, watch},
 };
 
-use crate::requests::Alive;
+use crate::{requests::Alive, tally::Passing};
 
 /// How long a closed connection goes on taking what the client still sends: Apache's figure is 30 s, nginx's 5 s.
 const LINGER: Duration = Duration::from_secs(10);
@@ -170,22 +170,29 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// What hyper reads and writes: the stream (plain or TLS) with its flushes made known to [`Activity::flushed`].
+/// What hyper reads and writes: the stream (plain or TLS) with its flushes made known to [`Activity::flushed`], and its
+/// frames counted.
 #[derive(Debug)]
 pub(crate) struct Watched<S> {
     pub(crate) stream: S,
     pub(crate) activity: Arc<Activity>,
+    pub(crate) passing: Passing,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        self.passing.received(&buf.filled()[before..]);
+        Poll::Ready(Ok(()))
     }
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, buf))?;
+        self.passing.sent(&buf[..written]);
+        Poll::Ready(Ok(written))
     }
 
     fn poll_write_vectored(
@@ -193,7 +200,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, bufs))?;
+        let mut left = written;
+        for buf in bufs {
+            let part = left.min(buf.len());
+            self.passing.sent(&buf[..part]);
+            left -= part;
+        }
+        Poll::Ready(Ok(written))
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -12,6 +12,7 @@
 //! | [`frames`] | HTTP/2 peers that send and receive frame by frame |
 //! | [`bulk`] | an HTTP/2 server for benches: drops uploads, makes downloads |
 //! | [`relay`] | [`Relay`](relay::Relay): a link with a round trip, a rate and faults |
+//! | [`tally`] | [`Frames`](tally::Frames): how many DATA frames of HTTP/2 a server has seen, and how large they were |
 //! | [`meter`] | wall time, CPU and anonymous memory of a child process |
 //!
 //! Everything listens on loopback at a port the system picks, keeps its files in its own temporary directory, reads no
@@ -37,3 +38,4 @@ pub mod requests;
 pub mod scripted;
 pub mod server;
 mod service;
+pub mod tally;

@@ -21,6 +21,7 @@ use crate::{
     requests::{Alive, Living},
     server::{KeepAlive, Protocols},
     service::Service,
+    tally::Passing,
 };
 
 /// The protocol's own default window: RFC 9113, section 6.9.2.
@@ -121,9 +122,15 @@ impl Listener {
             // What waits to be sent on one stream: enough for a fast download over a long link.
             .max_send_buf_size(4 * 1024 * 1024);
         let activity = Arc::new(Activity::default());
+        let http2 = match protocols {
+            Protocols::H1 | Protocols::H1WithoutAlpn => Some(false),
+            Protocols::H2 => Some(true),
+            Protocols::Both => None,
+        };
         let io = TokioIo::new(Watched {
             stream,
             activity: activity.clone(),
+            passing: Passing::new(&self.service.log.tally, http2),
         });
         let service = {
             let (service, activity) = (self.service.clone(), activity.clone());

@@ -5,7 +5,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    io,
     io::Read,
     os::unix::process::CommandExt,
     process::{Command, ExitStatus, Stdio},
@@ -17,10 +17,16 @@ use std::{
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 mod figures;
+mod interrupt;
 mod own;
+mod process;
 
 pub use figures::{Figures, Medians, median};
+pub use interrupt::Interrupt;
 pub use own::{children as waited_children, threads};
+pub use process::{is_running, spent};
+
+use process::{anonymous, children, times};
 
 /// Between two looks at a child's memory, where nothing else is asked for.
 const INTERVAL: Duration = Duration::from_millis(5);
@@ -52,7 +58,7 @@ pub struct Measured {
     pub peak_by_program: BTreeMap<String, u64>,
     /// How often memory was looked at.
     pub samples: u64,
-    /// Whether its time was up and it was killed: see [`measure_within`].
+    /// Whether its time was up and it was killed: see [`Meter::within`].
     pub timed_out: bool,
 }
 
@@ -68,72 +74,118 @@ impl Measured {
 /// # Errors
 /// When it can't be started or waited for.
 pub fn measure(command: &mut Command) -> io::Result<Measured> {
-    measure_every(INTERVAL, command)
+    Meter::default().measure(command)
 }
 
-/// As [`measure`], with another time between two looks. Each look costs the machine some tens of microseconds.
-///
-/// # Errors
-/// When the command can't be started or waited for.
-pub fn measure_every(interval: Duration, command: &mut Command) -> io::Result<Measured> {
-    run(interval, None, command)
+/// How commands are measured: as [`measure`] does, unless told otherwise.
+#[derive(Debug, Clone)]
+pub struct Meter {
+    interval: Duration,
+    limit: Option<Duration>,
+    beside: Vec<u32>,
+    interrupt: Option<Interrupt>,
 }
 
-/// As [`measure`], in a process group of its own that is killed when `limit` is over.
-///
-/// # Errors
-/// When the command can't be started or waited for.
-pub fn measure_within(limit: Duration, command: &mut Command) -> io::Result<Measured> {
-    command.process_group(0);
-    run(INTERVAL, Some(limit), command)
+impl Default for Meter {
+    fn default() -> Self {
+        Meter {
+            interval: INTERVAL,
+            limit: None,
+            beside: Vec::new(),
+            interrupt: None,
+        }
+    }
 }
 
-fn run(interval: Duration, limit: Option<Duration>, command: &mut Command) -> io::Result<Measured> {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let begun = Instant::now();
-    let mut child = command.spawn()?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let id = child.id();
-    thread::scope(|scope| {
-        let stdout = scope.spawn(|| keep(stdout));
-        let stderr = scope.spawn(|| keep(stderr));
-        let (done, over) = mpsc::channel::<()>();
-        let sampling = scope.spawn(move || sample(id, interval, &over));
-        let (ended, watch) = mpsc::channel::<()>();
-        let watching = limit.map(|limit| scope.spawn(move || kill_after(limit, id, &watch)));
-        // The exit is noticed but not taken: as long as the child is a zombie, its final times stand in /proc.
-        let exited = wait_without_reaping(id);
-        let wall = begun.elapsed();
-        drop((done, ended));
-        // Before the child is reaped: until then its number can't belong to another.
-        let timed_out = watching.is_some_and(|watching| watching.join().unwrap_or_default());
-        let memory = sampling.join().unwrap_or_default();
-        let times = times(id);
-        let status = child.wait()?;
-        exited?;
-        Ok(Measured {
-            status,
-            stdout: stdout.join().unwrap_or_default(),
-            stderr: stderr.join().unwrap_or_default(),
-            wall,
-            user: times.map(|(user, _)| user),
-            system: times.map(|(_, system)| system),
-            peak_anonymous: (memory.samples > 0).then_some(memory.peak),
-            peak_by_program: memory.by_program,
-            samples: memory.samples,
-            timed_out,
+impl Meter {
+    /// Another time between two looks at memory. Each look costs the machine some tens of microseconds.
+    #[must_use]
+    pub fn every(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// Kills the command, and all in its process group, when `limit` is over.
+    #[must_use]
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Counts the memory of this process too: one that works for the command and is no child of it.
+    #[must_use]
+    pub fn beside(mut self, id: u32) -> Self {
+        self.beside.push(id);
+        self
+    }
+
+    /// Kills the command, and all in its process group, when this is told.
+    #[must_use]
+    pub fn until(mut self, interrupt: &Interrupt) -> Self {
+        self.interrupt = Some(interrupt.clone());
+        self
+    }
+
+    /// Runs a command to its end.
+    ///
+    /// # Errors
+    /// When it can't be started or waited for.
+    pub fn measure(&self, command: &mut Command) -> io::Result<Measured> {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if self.limit.is_some() || self.interrupt.is_some() {
+            command.process_group(0);
+        }
+        let begun = Instant::now();
+        let mut child = command.spawn()?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let id = child.id();
+        let joined = self.interrupt.as_ref().map(|interrupt| interrupt.join(id));
+        thread::scope(|scope| {
+            let stdout = scope.spawn(|| keep(stdout));
+            let stderr = scope.spawn(|| keep(stderr));
+            let (done, over) = mpsc::channel::<()>();
+            let sampling = scope.spawn(move || sample(id, &self.beside, self.interval, &over));
+            let (ended, watch) = mpsc::channel::<()>();
+            let watching = self
+                .limit
+                .map(|limit| scope.spawn(move || kill_after(limit, id, &watch)));
+            // The exit is noticed but not taken: as long as the child is a zombie, its final times stand in /proc.
+            let exited = wait_without_reaping(id);
+            let wall = begun.elapsed();
+            drop((done, ended));
+            // Before the child is reaped: until then its number can't belong to another.
+            let timed_out = watching.is_some_and(|watching| watching.join().unwrap_or_default());
+            drop(joined);
+            let memory = sampling.join().unwrap_or_default();
+            let times = times(id);
+            let status = child.wait()?;
+            exited?;
+            Ok(Measured {
+                status,
+                stdout: stdout.join().unwrap_or_default(),
+                stderr: stderr.join().unwrap_or_default(),
+                wall,
+                user: times.map(|(user, _)| user),
+                system: times.map(|(_, system)| system),
+                peak_anonymous: (memory.samples > 0).then_some(memory.peak),
+                peak_by_program: memory.by_program,
+                samples: memory.samples,
+                timed_out,
+            })
         })
-    })
+    }
 }
 
 /// Kills the process group `id` when `limit` is over, unless `watch` ends first. Whether it did.
 fn kill_after(limit: Duration, id: u32, watch: &mpsc::Receiver<()>) -> bool {
-    if watch.recv_timeout(limit) != Err(mpsc::RecvTimeoutError::Timeout) {
-        return false;
-    }
+    watch.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) && kill_group(id)
+}
+
+/// Kills all processes of a group. Whether there were any.
+fn kill_group(id: u32) -> bool {
     let group = i32::try_from(id).ok().and_then(Pid::from_raw);
     group.is_some_and(|group| kill_process_group(group, Signal::KILL).is_ok())
 }
@@ -170,11 +222,11 @@ struct Memory {
     samples: u64,
 }
 
-fn sample(id: u32, interval: Duration, over: &mpsc::Receiver<()>) -> Memory {
+fn sample(id: u32, beside: &[u32], interval: Duration, over: &mpsc::Receiver<()>) -> Memory {
     let mut memory = Memory::default();
     loop {
         let mut total = None;
-        let mut pending = vec![id];
+        let mut pending: Vec<u32> = std::iter::once(id).chain(beside.iter().copied()).collect();
         while let Some(id) = pending.pop() {
             if let Some((program, anonymous)) = anonymous(id) {
                 *total.get_or_insert(0) += anonymous;
@@ -191,42 +243,6 @@ fn sample(id: u32, interval: Duration, over: &mpsc::Receiver<()>) -> Memory {
             return memory;
         }
     }
-}
-
-/// A process's name and its RssAnon in bytes: proc_pid_status(5).
-fn anonymous(id: u32) -> Option<(String, u64)> {
-    let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let kib: u64 = field("RssAnon:")?.strip_suffix(" kB")?.trim().parse().ok()?;
-    Some((field("Name:")?.to_owned(), kib * 1024))
-}
-
-/// The children of all of a process's threads: proc_tid_children(5).
-fn children(id: u32) -> Vec<u32> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{id}/task")) else {
-        return Vec::new();
-    };
-    tasks
-        .flatten()
-        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
-        .flat_map(|ids| {
-            ids.split_ascii_whitespace()
-                .filter_map(|id| id.parse().ok())
-                .collect::<Vec<u32>>()
-        })
-        .collect()
-}
-
-/// User and system CPU of a process and of the children it has waited for: fields 14 to 17 of proc_pid_stat(5).
-fn times(id: u32) -> Option<(Duration, Duration)> {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // Field 2 is the name in brackets and may hold anything, brackets too.
-    let fields: Vec<&str> = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().collect();
-    let ticks = |field: usize| fields.get(field - 3).and_then(|ticks| ticks.parse::<u64>().ok());
-    let second = rustix::param::clock_ticks_per_second() as f64;
-    let time =
-        |own: usize, waited: usize| Some(Duration::from_secs_f64((ticks(own)? + ticks(waited)?) as f64 / second));
-    Some((time(14, 16)?, time(15, 17)?))
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -253,7 +269,10 @@ mod tests {
     fn memory_and_cpu_of_descendants_count() {
         // A string of 32 MiB in awk, made by doubling, inside a child of the shell; the loop is worth some CPU.
         let script = "awk 'BEGIN { s = \"x\"; while (length(s) < 33554432) s = s s; for (i = 0; i < 3000000; i++) n += i; print length(s) }'; true";
-        let measured = measure_every(Duration::from_millis(1), &mut shell(script)).expect("sh");
+        let measured = Meter::default()
+            .every(Duration::from_millis(1))
+            .measure(&mut shell(script))
+            .expect("sh");
         assert!(measured.status.success(), "{measured:?}");
         assert_eq!(measured.stdout, b"33554432\n");
         assert!(measured.peak_anonymous > Some(32 * 1024 * 1024), "{measured:?}");
@@ -264,11 +283,56 @@ mod tests {
     #[test]
     fn a_run_beyond_its_limit_is_killed_with_its_children() {
         // The pipe of the output ends only when the grandchild is gone too.
-        let measured = measure_within(Duration::from_millis(200), &mut shell("sleep 600; true")).expect("sh");
+        let measured = Meter::default()
+            .within(Duration::from_millis(200))
+            .measure(&mut shell("sleep 600; true"))
+            .expect("sh");
         assert!(measured.timed_out && !measured.status.success(), "{measured:?}");
         assert!(measured.wall >= Duration::from_millis(200));
-        let measured = measure_within(Duration::from_secs(60), &mut shell("exit 2")).expect("sh");
+        let measured = Meter::default()
+            .within(Duration::from_secs(60))
+            .measure(&mut shell("exit 2"))
+            .expect("sh");
         assert!(!measured.timed_out && measured.status.code() == Some(2), "{measured:?}");
+    }
+
+    #[test]
+    fn a_run_ends_when_it_is_interrupted_and_none_begins_after_that() {
+        let interrupt = Interrupt::default();
+        let meter = Meter::default().until(&interrupt);
+        thread::scope(|scope| {
+            let running = scope.spawn(|| meter.measure(&mut shell("echo begun; sleep 600; true")).expect("sh"));
+            while !interrupt.has_joined() {
+                thread::yield_now();
+            }
+            interrupt.interrupt();
+            let measured = running.join().expect("a measurement");
+            assert!(!measured.status.success() && !measured.timed_out, "{measured:?}");
+        });
+        assert!(interrupt.is_told());
+        let measured = meter.measure(&mut shell("sleep 600; true")).expect("sh");
+        assert!(!measured.status.success(), "{measured:?}");
+    }
+
+    #[test]
+    fn memory_of_a_process_beside_counts() {
+        let script =
+            "awk 'BEGIN { s = \"x\"; while (length(s) < 33554432) s = s s; print length(s); fflush(); getline }'";
+        let mut large = shell(script)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("sh");
+        let mut ready = [0; 9];
+        let mut stdout = large.stdout.take().expect("its output");
+        stdout.read_exact(&mut ready).expect("a line");
+        let meter = Meter::default().beside(large.id());
+        let measured = meter.measure(&mut shell("sleep 0.1")).expect("sh");
+        assert!(measured.peak_anonymous > Some(32 * 1024 * 1024), "{measured:?}");
+        assert!(spent(large.id()).is_some() && is_running(large.id()));
+        drop(large.stdin.take());
+        large.wait().expect("its end");
+        assert!(spent(large.id()).is_none() && !is_running(large.id()));
     }
 
     #[test]

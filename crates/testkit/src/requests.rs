@@ -14,6 +14,8 @@ use std::{
 
 use http::{HeaderMap, Version, request::Parts};
 
+use crate::tally::Tally;
+
 /// Diagnostics kept of all children together; older bytes go first.
 const STDERR_KEPT: usize = 64 * 1024;
 
@@ -124,6 +126,7 @@ pub(crate) struct Log {
     requests: Mutex<Vec<Arc<Entry>>>,
     connections: Mutex<Vec<Connection>>,
     accepted: AtomicU64,
+    pub(crate) tally: Tally,
     stderr: Mutex<VecDeque<u8>>,
 }
 

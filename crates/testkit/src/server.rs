@@ -23,6 +23,7 @@ use crate::{
     repository::{Git, ObjectFormat},
     requests::{Connection, Living, Log, Request},
     service::Service,
+    tally::Frames,
 };
 
 /// Names a server's certificate is good for, unless [`Builder::names`] says otherwise.
@@ -130,6 +131,7 @@ pub struct Builder {
     realm: String,
     root: Option<PathBuf>,
     threads: usize,
+    hold_head: bool,
 }
 
 impl Builder {
@@ -236,6 +238,14 @@ impl Builder {
         self
     }
 
+    /// Holds an answer back until the request's body was read to its end, as common CGI set-ups do in effect. Without this
+    /// it goes out as soon as `git http-backend` has written its head, which it does before it reads a pack; nginx as a proxy then
+    /// sends nothing more of that pack.
+    pub fn hold_head(mut self) -> Self {
+        self.hold_head = true;
+        self
+    }
+
     /// Starts the server: when this returns, it accepts connections.
     ///
     /// # Errors
@@ -272,6 +282,7 @@ impl Builder {
             root: root.clone(),
             home,
             path: env::var_os("PATH").unwrap_or_default(),
+            hold_head: self.hold_head,
             log: log.clone(),
             children: children.clone(),
             ending: ending.subscribe(),
@@ -334,6 +345,7 @@ impl GitServer {
             realm: "rgit test".to_owned(),
             root: None,
             threads: 2,
+            hold_head: false,
         }
     }
 
@@ -416,6 +428,11 @@ impl GitServer {
     /// Every accepted TCP connection since the start, or since the log was cleared.
     pub fn connections(&self) -> Vec<Connection> {
         self.log.connections()
+    }
+
+    /// DATA frames of HTTP/2 since the start, over all connections: those received, and those sent.
+    pub fn data_frames(&self) -> (Frames, Frames) {
+        (self.log.tally.received.frames(), self.log.tally.sent.frames())
     }
 
     /// Empties [`GitServer::requests`], [`GitServer::connections`] and [`GitServer::stderr`].

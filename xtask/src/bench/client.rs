@@ -6,6 +6,7 @@ use std::{
     process::Command,
 };
 
+use anyhow::Context;
 use rgit_testkit::repository::Git;
 
 use super::matrix::Client;
@@ -19,35 +20,33 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Those on PATH beside this rgit.
-    pub(super) fn beside(rgit: PathBuf) -> Programs {
-        Programs {
+    /// Those that were named, or else are on PATH, beside this rgit.
+    ///
+    /// # Errors
+    /// When what was named isn't there.
+    pub(super) fn beside(rgit: PathBuf, gix: Option<&Path>, grit: Option<&Path>) -> anyhow::Result<Programs> {
+        let find = |named: Option<&Path>, name: &str| match named {
+            // Clients run in other folders.
+            Some(path) => path
+                .canonicalize()
+                .map(Some)
+                .with_context(|| format!("find {}, which --{name} names", path.display())),
+            None => Ok(on_path(name)),
+        };
+        Ok(Programs {
             rgit,
-            gix: on_path("gix"),
-            grit: on_path("grit"),
-        }
+            gix: find(gix, "gix")?,
+            grit: find(grit, "grit")?,
+        })
     }
 
     /// Why a client can't be measured at all, or nothing.
-    pub(super) fn missing(&self, git: &Git, client: Client) -> Option<String> {
+    pub(super) fn missing(&self, client: Client) -> Option<String> {
         match client {
-            Client::Gix if self.gix.is_none() => Some("no gix on PATH".to_owned()),
-            Client::Grit if self.grit.is_none() => Some("no grit on PATH".to_owned()),
-            Client::PersistentCold | Client::PersistentWarm => self.lacks_persistent(git),
+            Client::Gix if self.gix.is_none() => Some("no gix on PATH, nor named by --gix".to_owned()),
+            Client::Grit if self.grit.is_none() => Some("no grit on PATH, nor named by --grit".to_owned()),
             _ => None,
         }
-    }
-
-    /// rgit says whether a transport is in its build before it connects anywhere: port 0 answers nobody.
-    fn lacks_persistent(&self, git: &Git) -> Option<String> {
-        let mut command = git.program(&self.rgit, git.home());
-        command.args(["--transport=persistent", "ls-remote", "https://127.0.0.1:0/none.git"]);
-        let said = match command.output() {
-            Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
-            Err(error) => return Some(format!("rgit does not start: {error}")),
-        };
-        said.contains("part of this build")
-            .then(|| "not in this build".to_owned())
     }
 
     /// A command of this client, hermetic, in `directory`, without the scenario's own arguments.
@@ -67,6 +66,9 @@ impl Programs {
         if let Some(transport) = client.transport() {
             command.arg(format!("--transport={transport}"));
         }
+        if let Some(upstream) = client.upstream() {
+            command.args(["-c", &format!("rgit.persistent.upstream={upstream}")]);
+        }
         // A collection of garbage in the background would be measured with the next run.
         if !matches!(client, Client::Gix | Client::Grit) {
             command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
@@ -74,29 +76,25 @@ impl Programs {
         command
     }
 
-    /// Ends the daemon of the persistent transport, so that the next command begins without one.
-    pub(super) fn cool(&self, git: &Git) {
-        // None running is as good.
-        let _ = git.program(&self.rgit, git.home()).args(["daemon", "stop"]).output();
-    }
-
     /// How each calls itself: rgit's, git's, and those of the others.
     pub(super) fn versions(&self, git: &Git) -> (String, String, Vec<String>) {
-        let version = |program: &Path| {
+        // By its name: where a program lies on this machine means nothing elsewhere.
+        let version = |name: &str, program: &Path| {
             let output = git.program(program, git.home()).arg("--version").output();
             output.map_or_else(
-                |error| format!("{}: {error}", program.display()),
+                |error| format!("{name}: {error}"),
                 |output| {
                     let text = String::from_utf8_lossy(&output.stdout);
                     text.lines().next().unwrap_or_default().trim().to_owned()
                 },
             )
         };
-        let others = [&self.gix, &self.grit];
+        let others = [("gix", &self.gix), ("grit", &self.grit)];
+        let there = |(name, program): (&str, &Option<PathBuf>)| Some(version(name, program.as_deref()?));
         (
-            version(&self.rgit),
-            version(Path::new("git")),
-            others.into_iter().flatten().map(|program| version(program)).collect(),
+            version("rgit", &self.rgit),
+            version("git", Path::new("git")),
+            others.into_iter().filter_map(there).collect(),
         )
     }
 }
@@ -114,29 +112,28 @@ mod tests {
 
     #[test]
     fn who_is_not_there_says_so() {
-        let git = Git::new();
         let programs = Programs {
             rgit: PathBuf::from("/nonexistent/rgit"),
             gix: None,
             grit: Some(PathBuf::from("git")),
         };
-        assert_eq!(programs.missing(&git, Client::Gix).as_deref(), Some("no gix on PATH"));
-        assert_eq!(programs.missing(&git, Client::Grit), None);
-        assert_eq!(programs.missing(&git, Client::GitH2), None);
-        assert!(
-            programs
-                .missing(&git, Client::PersistentCold)
-                .is_some_and(|why| why.contains("does not start"))
-        );
+        let missing = programs.missing(Client::Gix).expect("no gix");
+        assert!(missing.starts_with("no gix on PATH"), "{missing}");
+        assert_eq!(programs.missing(Client::Grit), None);
+        assert_eq!(programs.missing(Client::GitH2), None);
         assert!(on_path("git").is_some() && on_path("no-such-program-anywhere").is_none());
+        let named = Path::new("/nonexistent/gix");
+        let error = Programs::beside(PathBuf::from("rgit"), Some(named), None).expect_err("no such file");
+        assert!(error.to_string().contains("--gix"), "{error}");
     }
 
     #[test]
     fn a_transport_is_asked_for_by_its_flag() {
         let git = Git::new();
-        let programs = Programs::beside(PathBuf::from("/bin/rgit"));
+        let programs = Programs::beside(PathBuf::from("/bin/rgit"), None, None).expect("programs");
         let shown = |client| format!("{:?}", programs.command(&git, client, git.home()));
         assert!(shown(Client::PersistentWarm).contains("\"--transport=persistent\""));
+        assert!(shown(Client::PersistentH1).contains("\"rgit.persistent.upstream=h1\""));
         assert!(shown(Client::GitH2).contains("\"git\" \"-c\" \"http.version=HTTP/2\""));
     }
 }

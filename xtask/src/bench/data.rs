@@ -55,13 +55,9 @@ impl Data {
         })
     }
 
-    /// Bytes that this scenario moves, where those are what takes its time.
+    /// See [`payload`].
     pub(super) fn payload(&self, scenario: Scenario) -> Option<u64> {
-        match scenario {
-            Scenario::Push10Mb => Some(MID as u64),
-            Scenario::PushBulk | Scenario::CloneBulk => Some(self.bulk as u64),
-            _ => None,
-        }
+        payload(scenario, self.bulk as u64)
     }
 
     /// A bare repository `NAME.git` among the served, made when it isn't there.
@@ -112,8 +108,13 @@ impl Data {
 
     /// A copy of a served repository in place of `path`.
     pub(super) fn copy(&self, name: &str, path: &Path) -> anyhow::Result<()> {
+        self.copy_from(&self.repository(name)?, path)
+    }
+
+    /// A copy of another bare repository in place of `path`.
+    pub(super) fn copy_from(&self, from: &Path, path: &Path) -> anyhow::Result<()> {
         remove(path)?;
-        copy_folder(&self.repository(name)?, path).with_context(|| format!("copy {name} to {}", path.display()))
+        copy_folder(from, path).with_context(|| format!("copy {} to {}", from.display(), path.display()))
     }
 
     fn accept_pushes(&self, path: &Path) {
@@ -127,6 +128,16 @@ impl Data {
         ] {
             self.git.git(path, ["config", key, value]);
         }
+    }
+}
+
+/// Bytes that a scenario moves, where those are what takes its time, with `bulk` of them in the bulk repository.
+pub(super) fn payload(scenario: Scenario, bulk: u64) -> Option<u64> {
+    match scenario {
+        Scenario::Push10Mb => Some(MID as u64),
+        Scenario::PushBulk | Scenario::CloneBulk => Some(bulk),
+        Scenario::Clone4 => Some(4 * bulk),
+        _ => None,
     }
 }
 

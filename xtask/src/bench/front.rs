@@ -6,7 +6,7 @@
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -47,6 +47,26 @@ pub(super) fn missing(name: &str) -> Option<String> {
     (!known).then(|| format!("there is no {program} for the server {name}: install the Debian package {package}"))
 }
 
+/// The program of a server.
+fn find(program: &str) -> PathBuf {
+    on_path(program).unwrap_or_else(|| Path::new("/usr/sbin").join(program))
+}
+
+/// How this server calls itself, in a line.
+pub(super) fn version(name: &str) -> String {
+    let (program, _) = program(name);
+    let output = Command::new(find(program)).arg("-v").stdin(Stdio::null()).output();
+    output.map_or_else(
+        |error| format!("{program}: {error}"),
+        |output| {
+            // nginx tells it on stderr.
+            let said = [output.stdout, output.stderr].concat();
+            let said = String::from_utf8_lossy(&said);
+            said.lines().next().unwrap_or_default().trim().to_owned()
+        },
+    )
+}
+
 impl Front {
     /// Starts this server before `target`.
     ///
@@ -75,7 +95,7 @@ impl Front {
         let (program, _) = program(name);
         let path = folder.join("server.conf");
         let log = fs::File::create(folder.join("log")).context("make a log")?;
-        let mut command = Command::new(on_path(program).unwrap_or_else(|| Path::new("/usr/sbin").join(program)));
+        let mut command = Command::new(find(program));
         match program {
             "nginx" => command
                 .arg("-c")
@@ -167,18 +187,22 @@ mod tests {
     /// Each that is installed serves git; of the others the package is named.
     #[test]
     fn a_server_that_is_there_serves_and_one_that_is_not_is_named() {
-        let server = GitServer::start().expect("a server");
+        let server = GitServer::builder().hold_head().start().expect("a server");
         let authority = Authority::new();
         let git = Git::new();
         let git = git.with("GIT_SSL_CAINFO", authority.write_ca(git.home()));
+        // Ten megabytes don't fit into any buffer on their way: a server that stops reading is found out.
         let source = git.home().join("source");
-        history::small(&git, &source, 3);
+        history::incompressible(&git, &source, 4, 2_500_000, 1);
         for name in NAMES {
             if let Some(why) = missing(name) {
                 println!("skipped: {why}");
                 assert!(why.contains("Debian package"), "{why}");
                 continue;
             }
+            let version = version(name);
+            let said = version.to_lowercase();
+            assert!(said.contains(name.split('-').next().unwrap_or(name)), "{version}");
             let front = Front::start(name, &authority, server.address()).expect(name);
             let served = server.create(&format!("{name}.git"), &[]);
             let url = format!("https://127.0.0.1:{}/{name}.git", front.address().port());

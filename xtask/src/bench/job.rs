@@ -7,26 +7,33 @@ use std::{
 
 use super::{
     data::{Data, remove},
+    far::{self, Far},
     matrix::{Client, Scenario},
 };
 
-/// Commands at once in the scenario of that name.
-const AT_ONCE: usize = 8;
+/// Commands at once in the scenarios of those names.
+const LISTINGS_AT_ONCE: usize = 8;
+const CLONES_AT_ONCE: usize = 4;
 
 /// One run, prepared.
 #[derive(Debug)]
 pub(super) struct Job {
-    scenario: Scenario,
-    /// Where the client runs.
+    /// Where the clients run.
     pub(super) directory: PathBuf,
-    /// In git's words.
-    pub(super) arguments: Vec<String>,
-    /// How many clients run this at once.
-    pub(super) copies: usize,
-    /// The repository on the server.
-    served: PathBuf,
-    /// What should be like it in the end, where there is one.
-    counterpart: Option<PathBuf>,
+    /// In git's words, for each of the clients that run at once.
+    pub(super) arguments: Vec<Vec<String>>,
+    proof: Proof,
+}
+
+/// What must hold after a run.
+#[derive(Debug)]
+enum Proof {
+    /// Every client has listed what this repository has.
+    Listed(PathBuf),
+    /// Each of `changed` has the refs of `like`, and is whole.
+    Same { changed: Vec<PathBuf>, like: PathBuf },
+    /// The server is another's.
+    Far(far::Proof),
 }
 
 impl Job {
@@ -35,12 +42,18 @@ impl Job {
     /// # Errors
     /// When files can't be made, or the client has no such command.
     pub(super) fn prepare(data: &Data, scenario: Scenario, client: Client, base: &str) -> anyhow::Result<Job> {
-        let (target, copy) = (data.served.join("target.git"), data.work.join("copy.git"));
-        let (name, work) = match scenario {
+        let (target, copy) = (data.served.join("target.git"), data.work.join(COPY));
+        let copies = if scenario == Scenario::Clone4 {
+            CLONES_AT_ONCE
+        } else {
+            1
+        };
+        let copies: Vec<PathBuf> = (0..copies).map(|at| data.work.join(nth(COPY, at))).collect();
+        let (name, directory) = match scenario {
             Scenario::LsRemote | Scenario::Concurrent8 => ("small", data.work.clone()),
             Scenario::LsRemote20000 => ("refs", data.work.clone()),
-            Scenario::CloneSmall | Scenario::CloneBulk => {
-                remove(&copy)?;
+            Scenario::CloneSmall | Scenario::CloneBulk | Scenario::Clone4 => {
+                copies.iter().try_for_each(|copy| remove(copy))?;
                 let name = if scenario == Scenario::CloneSmall {
                     "small"
                 } else {
@@ -50,7 +63,7 @@ impl Job {
             }
             Scenario::FetchFew => {
                 data.copy("small-5", &copy)?;
-                ("small", copy.clone())
+                ("small", copy)
             }
             Scenario::PushOne => {
                 data.copy("small-1", &target)?;
@@ -64,6 +77,7 @@ impl Job {
                 data.empty(&target)?;
                 ("target", data.repository("bulk")?)
             }
+            Scenario::CloneUrl => anyhow::bail!("clone-url needs --server with a URL"),
         };
         let served = if name == "target" {
             target
@@ -71,18 +85,48 @@ impl Job {
             data.repository(name)?
         };
         let url = format!("{base}/{name}.git");
-        let counterpart = match scenario {
-            Scenario::LsRemote | Scenario::LsRemote20000 | Scenario::Concurrent8 => None,
-            Scenario::CloneSmall | Scenario::CloneBulk | Scenario::FetchFew => Some(copy),
-            Scenario::PushOne | Scenario::Push10Mb | Scenario::PushBulk => Some(work.clone()),
+        let at_once = match scenario {
+            Scenario::Concurrent8 => LISTINGS_AT_ONCE,
+            Scenario::Clone4 => CLONES_AT_ONCE,
+            _ => 1,
         };
+        let proof = if scenario.is_listing() {
+            Proof::Listed(served)
+        } else if scenario.is_push() {
+            Proof::Same {
+                changed: vec![served],
+                like: directory.clone(),
+            }
+        } else {
+            Proof::Same {
+                changed: copies,
+                like: served,
+            }
+        };
+        let arguments = |at| arguments(scenario, client, &url, &nth(COPY, at), "main:main");
         Ok(Job {
-            scenario,
-            directory: work,
-            arguments: arguments(scenario, client, &url)?,
-            copies: if scenario == Scenario::Concurrent8 { AT_ONCE } else { 1 },
-            served,
-            counterpart,
+            directory,
+            arguments: (0..at_once).map(arguments).collect::<anyhow::Result<_>>()?,
+            proof,
+        })
+    }
+
+    /// A run against a server that is another's.
+    ///
+    /// # Errors
+    /// When it can't be prepared, or must not be: see [`Far::prepare`].
+    pub(super) fn far(data: &Data, scenario: Scenario, client: Client, far: &Far) -> anyhow::Result<Job> {
+        let prepared = far.prepare(data, scenario)?;
+        let at_once = if scenario == Scenario::Concurrent8 {
+            LISTINGS_AT_ONCE
+        } else {
+            1
+        };
+        let words = arguments(scenario, client, &prepared.url, COPY, &prepared.refspec)?;
+        Ok(Job {
+            directory: prepared.directory,
+            arguments: vec![words; at_once],
+            proof: Proof::Far(prepared.proof),
         })
     }
 
@@ -97,29 +141,47 @@ impl Job {
         listings: &[Vec<u8>],
         thorough: bool,
     ) -> Result<(), String> {
-        let Some(counterpart) = &self.counterpart else {
-            let expected = text(data, &self.served, &["ls-remote", "."])?;
-            return listings
-                .iter()
-                .all(|listing| same_listing(client, &expected, &String::from_utf8_lossy(listing)))
-                .then_some(())
-                .ok_or_else(|| "what it listed differs from the server's refs".to_owned());
-        };
-        let refs = |path: &Path| text(data, path, &["for-each-ref", "--format=%(objectname) %(refname)"]);
-        let (there, here) = (refs(&self.served)?, refs(counterpart)?);
-        if there != here || there.is_empty() {
-            return Err("refs differ between client and server".to_owned());
+        match &self.proof {
+            Proof::Listed(served) => all_listed(client, &text(data, served, &["ls-remote", "."])?, listings),
+            Proof::Same { changed, like } => {
+                let refs = |path: &Path| text(data, path, &["for-each-ref", "--format=%(objectname) %(refname)"]);
+                let expected = refs(like)?;
+                for path in changed {
+                    if expected.is_empty() || refs(path)? != expected {
+                        return Err("refs differ between client and server".to_owned());
+                    }
+                    if thorough {
+                        text(data, path, &FSCK)?;
+                    }
+                }
+                Ok(())
+            }
+            Proof::Far(proof) => proof.check(data, client, listings, thorough),
         }
-        if thorough {
-            let changed = if self.scenario.is_push() {
-                &self.served
-            } else {
-                counterpart
-            };
-            text(data, changed, &["fsck", "--strict", "--no-dangling", "--no-progress"])?;
-        }
-        Ok(())
     }
+}
+
+/// The arguments that look at every object of a repository.
+pub(super) const FSCK: [&str; 4] = ["fsck", "--strict", "--no-dangling", "--no-progress"];
+/// The repository that a client makes, or fetches into.
+pub(super) const COPY: &str = "copy.git";
+
+/// The name of the nth copy at once.
+fn nth(name: &str, at: usize) -> String {
+    if at == 0 {
+        name.to_owned()
+    } else {
+        format!("{at}-{name}")
+    }
+}
+
+/// Whether each client has listed what there is.
+pub(super) fn all_listed(client: Client, expected: &str, listings: &[Vec<u8>]) -> Result<(), String> {
+    let mut listings = listings.iter().map(|listing| String::from_utf8_lossy(listing));
+    listings
+        .all(|listing| same_listing(client, expected, &listing))
+        .then_some(())
+        .ok_or_else(|| "what it listed differs from the server's refs".to_owned())
 }
 
 /// gix lists in words of its own: name and id are there in any order.
@@ -133,22 +195,24 @@ fn same_listing(client: Client, expected: &str, found: &str) -> bool {
     })
 }
 
-fn arguments(scenario: Scenario, client: Client, url: &str) -> anyhow::Result<Vec<String>> {
+fn arguments(scenario: Scenario, client: Client, url: &str, copy: &str, refspec: &str) -> anyhow::Result<Vec<String>> {
     let words: &[&str] = match (client, scenario) {
         (Client::Gix, scenario) if scenario.is_push() => anyhow::bail!("gix has no push"),
-        (Client::Gix, Scenario::CloneSmall | Scenario::CloneBulk) => &["clone", "--bare", url, "copy.git"],
-        (Client::Gix, Scenario::FetchFew) => &["fetch", "--remote", url, "main:main"],
-        (Client::Gix, _) => anyhow::bail!("gix lists refs only inside of a repository"),
-        (_, Scenario::LsRemote | Scenario::LsRemote20000 | Scenario::Concurrent8) => &["ls-remote", url],
-        (_, Scenario::CloneSmall | Scenario::CloneBulk) => &["clone", "-q", "--bare", url, "copy.git"],
-        (_, Scenario::FetchFew) => &["fetch", "-q", url, "main:main"],
-        (_, Scenario::PushOne | Scenario::Push10Mb | Scenario::PushBulk) => &["push", "-q", url, "main:main"],
+        (Client::Gix, scenario) if scenario.is_listing() => {
+            anyhow::bail!("gix lists refs only inside of a repository")
+        }
+        (Client::Gix, Scenario::FetchFew) => &["fetch", "--remote", url, refspec],
+        (Client::Gix, _) => &["clone", "--bare", url, copy],
+        (_, Scenario::FetchFew) => &["fetch", "-q", url, refspec],
+        (_, scenario) if scenario.is_listing() => &["ls-remote", url],
+        (_, scenario) if scenario.is_push() => &["push", "-q", url, refspec],
+        _ => &["clone", "-q", "--bare", url, copy],
     };
     Ok(words.iter().map(|word| (*word).to_owned()).collect())
 }
 
 /// What git says, or why it says nothing.
-fn text(data: &Data, path: &Path, arguments: &[&str]) -> Result<String, String> {
+pub(super) fn text(data: &Data, path: &Path, arguments: &[&str]) -> Result<String, String> {
     if fs::metadata(path).is_err() {
         return Err("there is no repository where it should be".to_owned());
     }
@@ -176,24 +240,21 @@ mod tests {
         let data = Data::new(files.path(), Git::new(), 1).expect("folders");
         // With a folder as the base, git does the same work without a server.
         let base = data.served.display().to_string();
-        for scenario in Scenario::ALL {
+        for scenario in Scenario::ALL.iter().filter(|scenario| **scenario != Scenario::CloneUrl) {
             let job = Job::prepare(&data, *scenario, Client::GitH1, &base).expect("a job");
             assert!(
                 job.check(&data, Client::GitH1, &[b"".to_vec()], true).is_err(),
                 "{scenario}"
             );
-            let output = data.git.git(&job.directory, &job.arguments);
-            assert_eq!(
-                job.check(&data, Client::GitH1, &[output.stdout], true),
-                Ok(()),
-                "{scenario}"
-            );
+            let run = |words| data.git.git(&job.directory, words).stdout;
+            let listings: Vec<Vec<u8>> = job.arguments.iter().map(run).collect();
+            assert_eq!(job.check(&data, Client::GitH1, &listings, true), Ok(()), "{scenario}");
         }
     }
 
     #[test]
     fn gix_says_what_it_cannot_do() {
-        let error = arguments(Scenario::PushOne, Client::Gix, "x").expect_err("no push");
+        let error = arguments(Scenario::PushOne, Client::Gix, "x", "y", "z").expect_err("no push");
         assert_eq!(error.to_string(), "gix has no push");
     }
 }

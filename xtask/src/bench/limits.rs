@@ -14,7 +14,7 @@ use super::{data::Data, matrix::Scenario, results::Limit};
 /// When git fails or files can't be made.
 pub(super) fn add(limits: &mut Vec<Limit>, data: &Data, scenario: Scenario, runs: usize) -> anyhow::Result<()> {
     let name = match scenario {
-        Scenario::PushBulk | Scenario::CloneBulk => "bulk",
+        Scenario::PushBulk | Scenario::CloneBulk | Scenario::Clone4 => "bulk",
         Scenario::Push10Mb => "mid",
         _ => return Ok(()),
     };
@@ -53,7 +53,7 @@ fn measure(data: &Data, scenario: Scenario, name: &str, runs: usize) -> anyhow::
         .map(|(limit, wall_s)| Limit {
             name: format!("{limit}, {name}"),
             wall_s,
-            bytes: data.payload(scenario),
+            bytes: data.payload(if name == "bulk" { Scenario::PushBulk } else { scenario }),
         })
         .collect())
 }

@@ -123,6 +123,12 @@ mod tests {
             cell(Client::GitH1, Scenario::LsRemote, 5.0),
             cell(Client::H1, Scenario::LsRemote, 1.0),
             cell(Client::Auto, Scenario::LsRemote, 3.0),
+            // A daemon is rgit too; how it fares against rgit without one is no loss.
+            cell(Client::GitH1, Scenario::FetchFew, 1.0),
+            cell(Client::Grit, Scenario::FetchFew, 0.8),
+            cell(Client::H1, Scenario::FetchFew, 0.2),
+            cell(Client::PersistentWarm, Scenario::FetchFew, 0.82),
+            cell(Client::PersistentCold, Scenario::FetchFew, 0.88),
             killed,
         ]);
         let losses = losses(&results);
@@ -133,6 +139,7 @@ mod tests {
                 ("ls-remote/auto/cold/20ms/64KiB", Client::H1),
                 ("push-one/h2/cold/20ms/64KiB", Client::GitH1),
                 ("push-one/auto/cold/20ms/64KiB", Client::GitH1),
+                ("fetch-few/persistent/cold/20ms/64KiB", Client::Grit),
             ]
         );
         assert_eq!(

@@ -79,8 +79,13 @@ fn said(program: &str, arguments: &[&str]) -> Option<String> {
 
 /// Now, in UTC, to the minute.
 pub(super) fn date() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    date_of(since.as_secs())
+    date_of(stamp())
+}
+
+/// Now, in seconds since 1970.
+pub(super) fn stamp() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
 }
 
 fn date_of(seconds: u64) -> String {

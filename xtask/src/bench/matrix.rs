@@ -66,6 +66,8 @@ pub(super) enum Client {
     Auto,
     PersistentCold,
     PersistentWarm,
+    PersistentH1,
+    PersistentH2,
     Gix,
     Grit,
 }
@@ -78,6 +80,8 @@ names!(Client, "client":
     Auto = "auto",
     PersistentCold = "persistent-cold",
     PersistentWarm = "persistent-warm",
+    PersistentH1 = "persistent-h1",
+    PersistentH2 = "persistent-h2",
     Gix = "gix",
     Grit = "grit",
 );
@@ -94,14 +98,36 @@ impl Client {
             Client::H1 => Some("h1"),
             Client::H2 => Some("h2"),
             Client::Auto => Some("auto"),
-            Client::PersistentCold | Client::PersistentWarm => Some("persistent"),
-            Client::GitH1 | Client::GitH2 | Client::Gix | Client::Grit => None,
+            persistent if persistent.has_daemon() => Some("persistent"),
+            _ => None,
         }
+    }
+
+    /// Whether a daemon carries its requests.
+    pub(super) fn has_daemon(self) -> bool {
+        matches!(
+            self,
+            Client::PersistentCold | Client::PersistentWarm | Client::PersistentH1 | Client::PersistentH2
+        )
+    }
+
+    /// What its daemon speaks to servers, where that isn't left to the daemon.
+    pub(super) fn upstream(self) -> Option<&'static str> {
+        match self {
+            Client::PersistentH1 => Some("h1"),
+            Client::PersistentH2 => Some("h2"),
+            _ => None,
+        }
+    }
+
+    /// Whether it is neither rgit nor git.
+    pub(super) fn is_peer(self) -> bool {
+        matches!(self, Client::Gix | Client::Grit)
     }
 
     /// Whether an upload of it goes through the window of one HTTP/2 stream.
     pub(super) fn uploads_through_a_window(self) -> bool {
-        matches!(self, Client::GitH2 | Client::H2)
+        matches!(self, Client::GitH2 | Client::H2 | Client::PersistentH2)
     }
 
     /// Its place in a cell's name.
@@ -109,6 +135,7 @@ impl Client {
         match self {
             Client::PersistentCold => ("persistent", "cold"),
             Client::PersistentWarm => ("persistent", "warm"),
+            Client::PersistentH1 | Client::PersistentH2 => (self.name(), "warm"),
             other => (other.name(), "cold"),
         }
     }
@@ -127,6 +154,8 @@ pub(super) enum Scenario {
     Push10Mb,
     PushBulk,
     Concurrent8,
+    Clone4,
+    CloneUrl,
 }
 
 names!(Scenario, "scenario":
@@ -139,12 +168,22 @@ names!(Scenario, "scenario":
     Push10Mb = "push-10mb",
     PushBulk = "push-bulk",
     Concurrent8 = "concurrent-8",
+    Clone4 = "clone-4",
+    CloneUrl = "clone-url",
 );
 
 impl Scenario {
     /// Whether the client sends the pack.
     pub(super) fn is_push(self) -> bool {
         matches!(self, Scenario::PushOne | Scenario::Push10Mb | Scenario::PushBulk)
+    }
+
+    /// Whether the client only lists refs.
+    pub(super) fn is_listing(self) -> bool {
+        matches!(
+            self,
+            Scenario::LsRemote | Scenario::LsRemote20000 | Scenario::Concurrent8
+        )
     }
 
     /// What it does, in a few words for a reader of reports.
@@ -159,6 +198,8 @@ impl Scenario {
             Scenario::Push10Mb => "push 10 MB to an empty repository",
             Scenario::PushBulk => "push incompressible data to an empty repository",
             Scenario::Concurrent8 => "eight ls-remote at once",
+            Scenario::Clone4 => "clone incompressible data four times at once (bare)",
+            Scenario::CloneUrl => "clone the repository at the URL (bare)",
         }
     }
 }
@@ -203,6 +244,8 @@ pub(super) enum Server {
     Testkit(Window),
     /// A real one, by the name that `--server` takes.
     Named(String),
+    /// One that somebody else runs, by the URL of a repository.
+    Url(String),
 }
 
 impl Server {
@@ -210,7 +253,7 @@ impl Server {
     pub(super) fn window(&self) -> Option<u32> {
         match self {
             Server::Testkit(window) => Some(window.bytes()),
-            Server::Named(_) => None,
+            Server::Named(_) | Server::Url(_) => None,
         }
     }
 }
@@ -220,6 +263,7 @@ impl fmt::Display for Server {
         match self {
             Server::Testkit(window) => window.fmt(f),
             Server::Named(name) => f.write_str(name),
+            Server::Url(url) => f.write_str(url.split_once("://").map_or(url, |(_, rest)| rest)),
         }
     }
 }
@@ -228,13 +272,19 @@ impl TryFrom<String> for Server {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
+        if text.contains("://") {
+            return Ok(Server::Url(text));
+        }
         Ok(text.parse().map_or(Server::Named(text), Server::Testkit))
     }
 }
 
 impl From<Server> for String {
     fn from(server: Server) -> String {
-        server.to_string()
+        match server {
+            Server::Url(url) => url,
+            other => other.to_string(),
+        }
     }
 }
 
@@ -267,13 +317,21 @@ impl Group {
     /// One cell of it.
     pub(super) fn cell(&self, client: Client) -> String {
         let (transport, warmth) = client.parts();
-        format!("{}/{transport}/{warmth}/{}/{}", self.scenario, self.road, self.server)
+        format!("{}/{transport}/{warmth}/{}/{}", self.scenario, self.link(), self.server)
+    }
+
+    /// Its link, as names spell it.
+    pub(super) fn link(&self) -> String {
+        match self.server {
+            Server::Url(_) => "real".to_owned(),
+            _ => self.road.to_string(),
+        }
     }
 }
 
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.scenario, self.road, self.server)
+        write!(f, "{}/{}/{}", self.scenario, self.link(), self.server)
     }
 }
 
@@ -387,5 +445,8 @@ mod tests {
             Server::try_from("apache".to_owned()),
             Ok(Server::Named("apache".to_owned()))
         );
+        let far = Server::try_from("https://example.com/a.git".to_owned()).expect("a server");
+        assert_eq!(far.to_string(), "example.com/a.git");
+        assert_eq!(String::from(far), "https://example.com/a.git");
     }
 }

@@ -2,16 +2,17 @@
 
 use std::{process::Command, thread, time::Duration};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use rgit_testkit::{
     certificate::Authority,
-    meter::{self, Measured},
-    repository::Git,
+    meter::{self, Interrupt, Measured, Meter},
 };
 
 use super::{
     client::Programs,
+    daemon::Homes,
     data::Data,
+    far::Far,
     job::Job,
     machine,
     matrix::{Client, Group},
@@ -26,8 +27,11 @@ pub(super) struct Lab {
     pub(super) data: Data,
     pub(super) authority: Authority,
     pub(super) programs: Programs,
-    /// Git's environment for a client: daemons that must not meet have places of their own.
-    pub(super) homes: [Git; 2],
+    pub(super) homes: Homes,
+    /// The server of another, where that is what is measured.
+    pub(super) far: Option<Far>,
+    /// Ends all of it.
+    pub(super) interrupt: Interrupt,
     pub(super) runs: usize,
     pub(super) limit: Duration,
     /// Leave out what a window makes slower than the limit.
@@ -39,7 +43,7 @@ impl Lab {
     pub(super) fn cell(&self, group: &Group, client: Client) -> Cell {
         let payload = self.data.payload(group.scenario);
         let slow = || predict::beyond(self.limit, client, group, payload.unwrap_or(0));
-        let outcome = if let Some(why) = self.programs.missing(&self.data.git, client) {
+        let outcome = if let Some(why) = self.programs.missing(client) {
             Outcome::CannotDo(why)
         } else if let Some(why) = slow().filter(|_| self.leave_out_slow) {
             Outcome::LeftOut(why)
@@ -52,6 +56,7 @@ impl Lab {
             client,
             payload,
             outcome,
+            once: false,
             runs: Vec::new(),
         }
     }
@@ -69,47 +74,82 @@ impl Lab {
     ) -> anyhow::Result<()> {
         if cells.iter().any(|cell| cell.outcome == Outcome::Measured) {
             let venue = Venue::open(group, &self.data, &self.authority)?;
-            for round in 0..=self.runs {
-                for cell in cells.iter_mut().filter(|cell| cell.outcome == Outcome::Measured) {
-                    let wall = self.once(group, cell, &venue, round)?;
-                    tell(cell, round, wall);
-                }
-                keep(&cells)?;
-            }
-            for client in [Client::PersistentCold, Client::PersistentWarm] {
-                if cells.iter().any(|cell| cell.client == client) {
-                    self.programs.cool(self.home(client));
-                }
-            }
+            let measured = self.rounds(group, &mut cells, &venue, &mut tell, &mut keep);
+            // Before the venue closes, whatever came of it: a daemon would try to keep its connections.
+            let cooled = self.homes.cool_all();
+            measured?;
+            cooled?;
         }
         keep(&cells)
     }
 
-    fn home(&self, client: Client) -> &Git {
-        &self.homes[usize::from(client == Client::PersistentWarm)]
+    fn rounds(
+        &self,
+        group: &Group,
+        cells: &mut [Cell],
+        venue: &Venue,
+        tell: &mut impl FnMut(&Cell, usize, Duration),
+        keep: &mut impl FnMut(&[Cell]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        for round in 0..=self.runs {
+            for cell in cells
+                .iter_mut()
+                .filter(|cell| cell.outcome == Outcome::Measured && !cell.once)
+            {
+                let wall = self.once(group, cell, venue, round)?;
+                tell(cell, round, wall);
+            }
+            keep(cells)?;
+        }
+        Ok(())
+    }
+
+    /// An error once the end was told.
+    pub(super) fn go_on(&self) -> anyhow::Result<()> {
+        if self.interrupt.is_told() {
+            bail!("interrupted; what was measured stands in results.json, and --resume goes on from there");
+        }
+        Ok(())
     }
 
     /// One run, the warm-up when `round` is 0. Its wall time.
     fn once(&self, group: &Group, cell: &mut Cell, venue: &Venue, round: usize) -> anyhow::Result<Duration> {
-        let (client, home) = (cell.client, self.home(cell.client));
-        let job = match Job::prepare(&self.data, group.scenario, client, &venue.base()) {
+        self.go_on()?;
+        let client = cell.client;
+        let job = match (venue.base(), &self.far) {
+            (Some(base), _) => Job::prepare(&self.data, group.scenario, client, &base),
+            (None, Some(far)) => Job::far(&self.data, group.scenario, client, far),
+            (None, None) => bail!("{group} has no server"),
+        };
+        let job = match job {
             Ok(job) => job,
             Err(error) => {
+                // What a signal has ended says nothing of the client.
+                self.go_on()?;
                 cell.outcome = Outcome::CannotDo(format!("{error:#}"));
                 return Ok(Duration::ZERO);
             }
         };
-        if client == Client::PersistentCold {
-            self.programs.cool(home);
+        let is_cold = client == Client::PersistentCold;
+        if is_cold {
+            self.homes.cool(client)?;
         }
-        let command = || {
-            let mut command = self.programs.command(home, client, &job.directory);
-            command.args(&job.arguments);
+        let daemon = self.homes.daemon(client);
+        let before = daemon.and_then(meter::spent);
+        let commands = job.arguments.iter().map(|words| {
+            let mut command = self.programs.command(self.homes.of(client), client, &job.directory);
+            command.args(words);
             command
-        };
+        });
         let mark = venue.mark();
-        let all = together(job.copies, self.limit, command)?;
+        let all = self.together(commands.collect(), daemon)?;
         let seen = venue.since(&mark);
+        let daemons_cpu = self.daemons_cpu(client, before);
+        if is_cold {
+            // Nobody else's run is to be shared with it.
+            self.homes.cool(client)?;
+        }
+        self.go_on()?;
         let wall = all.iter().map(|one| one.wall).max().unwrap_or_default();
 
         if all.iter().any(|one| one.timed_out) {
@@ -125,47 +165,72 @@ impl Lab {
             cell.outcome = Outcome::Failed(format!("the check found: {why}"));
             return Ok(wall);
         }
-        if round > 0 {
-            let client_cpu: Option<Duration> = all.iter().map(Measured::cpu).sum();
+        cell.once = round == 0 && wall > predict::SLOW;
+        if round > 0 || cell.once {
+            let clients: Option<Duration> = all.iter().map(Measured::cpu).sum();
+            let client_cpu = clients.zip(daemons_cpu).map(|(clients, daemon)| clients + daemon);
             cell.runs.push(Run {
                 wall_s: wall.as_secs_f64(),
                 client_cpu_s: client_cpu.map(|cpu| cpu.as_secs_f64()),
+                // A daemon is nobody's child here: what it spends isn't in this sum.
                 server_cpu_s: seen
                     .cpu
-                    .zip(client_cpu)
-                    .map(|(both, client)| both.saturating_sub(client).as_secs_f64()),
+                    .zip(clients)
+                    .map(|(both, clients)| both.saturating_sub(clients).as_secs_f64()),
                 peak_anonymous: all.iter().map(|one| one.peak_anonymous).sum(),
                 up: seen.up,
                 down: seen.down,
                 wire: seen.wire,
                 requests: seen.requests,
                 connections: seen.connections,
+                connections_used: seen.used,
+                frames: seen.frames,
                 load: machine::load(),
             });
         }
         Ok(wall)
     }
+
+    /// What a client's daemon spent since `before`, or since it began where there was none: nothing where none is.
+    fn daemons_cpu(&self, client: Client, before: Option<Duration>) -> Option<Duration> {
+        if !client.has_daemon() {
+            return Some(Duration::ZERO);
+        }
+        let after = meter::spent(self.homes.daemon(client)?)?;
+        Some(after.saturating_sub(before.unwrap_or_default()))
+    }
+
+    /// Runs commands at once. The memory of `daemon` counts with the first's.
+    fn together(&self, mut commands: Vec<Command>, daemon: Option<u32>) -> anyhow::Result<Vec<Measured>> {
+        let meter = Meter::default().within(self.limit).until(&self.interrupt);
+        let first = daemon.map_or_else(|| meter.clone(), |daemon| meter.clone().beside(daemon));
+        if let [only] = &mut commands[..] {
+            return Ok(vec![first.measure(only).context("start the client")?]);
+        }
+        let (meter, first) = (&meter, &first);
+        thread::scope(|scope| {
+            let running: Vec<_> = commands
+                .iter_mut()
+                .enumerate()
+                .map(|(at, command)| scope.spawn(move || if at == 0 { first } else { meter }.measure(command)))
+                .collect();
+            running
+                .into_iter()
+                .map(|one| match one.join() {
+                    Ok(measured) => measured.context("start the client"),
+                    Err(_) => bail!("the thread of a client panicked"),
+                })
+                .collect()
+        })
+    }
 }
 
-/// Runs a command so many times at once.
-fn together(copies: usize, limit: Duration, command: impl Fn() -> Command) -> anyhow::Result<Vec<Measured>> {
-    let mut commands: Vec<Command> = (0..copies).map(|_| command()).collect();
-    if let [only] = &mut commands[..] {
-        return Ok(vec![meter::measure_within(limit, only).context("start the client")?]);
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if let Some(far) = &self.far {
+            far.leave(&self.data);
+        }
     }
-    thread::scope(|scope| {
-        let running: Vec<_> = commands
-            .iter_mut()
-            .map(|command| scope.spawn(move || meter::measure_within(limit, command)))
-            .collect();
-        running
-            .into_iter()
-            .map(|one| match one.join() {
-                Ok(measured) => measured.context("start the client"),
-                Err(_) => anyhow::bail!("the thread of a client panicked"),
-            })
-            .collect()
-    })
 }
 
 /// The end of what a client wrote to stderr, in one line.

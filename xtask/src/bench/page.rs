@@ -10,7 +10,7 @@ use super::{
     matrix::{Client, Group, Road, Scenario, Server},
     results::Results,
     roads,
-    table::{cells, git, provenance, verdict},
+    table::{cells, git, limits, provenance, verdict},
 };
 use chart::{Bar, Line, bars, lines};
 
@@ -19,10 +19,10 @@ const FIRST: usize = 8;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ground:#fff;--ink:#1b1f24;--quiet:#5a636e;--rule:#d5dae0;--bad:#b3261e;--good:#1a7037;\
---git-h1:#6b7280;--git-h2:#9a8b5f;--h1:#1f6fd6;--h2:#b35a00;--auto:#1a7f37;--persistent-cold:#7b4bc4;--persistent-warm:#c2318b;\
+--git-h1:#6b7280;--git-h2:#9a8b5f;--h1:#1f6fd6;--h2:#b35a00;--auto:#1a7f37;--persistent-cold:#7b4bc4;--persistent-warm:#c2318b;--persistent-h1:#4f5bd5;--persistent-h2:#a8470f;\
 --gix:#0e7c86;--grit:#8a3b3b}\
 @media(prefers-color-scheme:dark){:root{--ground:#12161b;--ink:#e4e8ec;--quiet:#9aa4af;--rule:#333b44;--bad:#ff8a80;--good:#63c98a;\
---git-h1:#a3abb5;--git-h2:#cbb982;--h1:#6cabff;--h2:#ff9f4a;--auto:#56d07c;--persistent-cold:#b597f2;--persistent-warm:#f07cc0;\
+--git-h1:#a3abb5;--git-h2:#cbb982;--h1:#6cabff;--h2:#ff9f4a;--auto:#56d07c;--persistent-cold:#b597f2;--persistent-warm:#f07cc0;--persistent-h1:#8f99ff;--persistent-h2:#ffb27a;\
 --gix:#4ec8d3;--grit:#d98c8c}}\
 *{box-sizing:border-box}\
 body{margin:0 auto;max-width:76rem;padding:1rem;background:var(--ground);color:var(--ink);font:16px/1.45 system-ui,sans-serif}\
@@ -71,6 +71,10 @@ pub(super) fn page(results: &Results) -> String {
     }
     html += &section("Every cell", &spreads(results));
     html += &section("All figures", &table(&cells(results)));
+    let limits = limits(results);
+    if !limits.is_empty() {
+        html += &section("Limits", &table(&limits));
+    }
     let lines: String = provenance(results)
         .iter()
         .fold(String::new(), |list, line| list + "<li>" + &escaped(line) + "</li>\n");
@@ -161,6 +165,10 @@ fn each<T: Clone + Ord>(results: &Results, part: impl Fn(&Group) -> T) -> Vec<T>
 fn throughputs(results: &Results) -> String {
     let mut html = String::new();
     for (server, scenario) in each(results, |group| (group.server.clone(), group.scenario)) {
+        // Over a real link there is one round trip, and no line to draw.
+        if matches!(server, Server::Url(_)) {
+            continue;
+        }
         for rate in each(results, |group| group.road.rate_mb_s) {
             let speed = |client: Client, round_trip_ms: u32| {
                 let road = Road {
@@ -202,7 +210,7 @@ fn throughputs(results: &Results) -> String {
 fn served_by(server: &Server) -> String {
     match server {
         Server::Testkit(window) => format!("window {window}"),
-        Server::Named(name) => escaped(name),
+        other => escaped(&other.to_string()),
     }
 }
 
@@ -240,9 +248,13 @@ fn ratios(results: &Results) -> String {
             }
         }
         if !drawn.is_empty() {
+            let link = match &server {
+                Server::Url(_) => "real link".to_owned(),
+                _ => road.to_string(),
+            };
             let _ = writeln!(
                 html,
-                "<figure><h3>{road}, {}</h3>{}<figcaption>the dashed line is git, the faster of its two; shorter is \
+                "<figure><h3>{link}, {}</h3>{}<figcaption>the dashed line is git, the faster of its two; shorter is \
                  better</figcaption></figure>",
                 served_by(&server),
                 bars(&drawn, Some(1.0))
@@ -283,7 +295,7 @@ fn spreads(results: &Results) -> String {
             html,
             "<figure><h3>{}, {}, {}</h3>{chart}<figcaption>{}; seconds, with the least and the most. {reasons}</figcaption></figure>",
             group.scenario,
-            group.road,
+            escaped(&group.link()),
             served_by(&group.server),
             group.scenario.meaning()
         );

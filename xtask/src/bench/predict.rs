@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use super::matrix::{Client, Group};
+use super::matrix::{Client, Group, Scenario};
 
 /// Bytes a second that anything here moves at, at a guess: for estimates of time only, never in a report.
 const GUESSED_SPEED: f64 = 40e6;
+/// How much longer than its window's floor an upload takes: credit comes back in pieces, and later than it could.
+const LATE: f64 = 1.2;
+/// From this on, a warm-up is the one run that counts: what a first run has to warm up is nothing beside it.
+pub(super) const SLOW: Duration = Duration::from_secs(20);
 
 /// The least time an upload of `bytes` takes when no more than `window` of them may be under way: window ÷ round trip is
 /// all that an HTTP/2 stream can carry in a second, whatever the link is able to. `None` without a delay.
@@ -29,27 +33,42 @@ pub(super) fn beyond(limit: Duration, client: Client, group: &Group, payload: u6
     })
 }
 
-/// About how long one run takes.
+/// How often a cell is run, the warm-up included.
+pub(super) fn times(runs: usize, guess: Duration) -> usize {
+    if guess > SLOW { 1 } else { runs + 1 }
+}
+
+/// About how long one run takes, with all that goes before and after it.
 pub(super) fn guess(limit: Duration, client: Client, group: &Group, payload: u64) -> Duration {
-    let round_trips = 6.0 * f64::from(group.road.round_trip_ms) / 1000.0;
+    // Connection, TLS, discovery, and what the scenario asks.
+    let exchanges = match group.scenario {
+        Scenario::LsRemote | Scenario::LsRemote20000 | Scenario::Concurrent8 => 1.0,
+        _ => 2.0,
+    };
+    let handshakes = match client {
+        Client::PersistentWarm | Client::PersistentH1 | Client::PersistentH2 => 0.0,
+        _ => 3.0,
+    };
+    let round_trips = (exchanges + handshakes) * f64::from(group.road.round_trip_ms) / 1000.0;
     let rate = group
         .road
         .rate_mb_s
         .map_or(GUESSED_SPEED, |rate| GUESSED_SPEED.min(f64::from(rate) * 1e6));
-    // Half a second goes into making repositories and checking them.
-    let plain = Duration::from_secs_f64(0.5 + round_trips + payload as f64 / rate);
+    // Making repositories and checking them; a daemon is asked, started and stopped too.
+    let around = if client.has_daemon() { 0.4 } else { 0.3 };
+    let plain = Duration::from_secs_f64(around + round_trips + payload as f64 / rate);
     let floor = group
         .server
         .window()
         .filter(|_| client.uploads_through_a_window() && group.scenario.is_push())
         .and_then(|window| window_floor(payload, window, group.road.round_trip_ms));
-    floor.map_or(plain, |floor| floor.max(plain)).min(limit)
+    floor.map_or(plain, |floor| floor.mul_f64(LATE).max(plain)).min(limit)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        super::matrix::{Road, Scenario, Server, Window},
+        super::matrix::{Road, Server, Window},
         *,
     };
 

@@ -31,6 +31,9 @@ pub(super) struct Results {
     pub(super) settings: Settings,
     /// The links, each with what was measured of it before use.
     pub(super) links: Vec<LinkCheck>,
+    /// The ways to servers that others run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) real_links: Vec<RealLink>,
     /// What the machine can do without HTTP, on the same data.
     pub(super) limits: Vec<Limit>,
     pub(super) cells: Vec<Cell>,
@@ -89,6 +92,15 @@ pub(super) struct LinkCheck {
     pub(super) down_bytes_s: f64,
 }
 
+/// The way to a server that somebody else runs: as it was found, nothing added.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+pub(super) struct RealLink {
+    /// The URL.
+    pub(super) server: String,
+    /// TCP's handshake: the median of several.
+    pub(super) round_trip_s: f64,
+}
+
 /// One thing without HTTP.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 pub(super) struct Limit {
@@ -109,6 +121,9 @@ pub(super) struct Cell {
     /// Bytes of the pack or file data that it moves, where that is what takes its time.
     pub(super) payload: Option<u64>,
     pub(super) outcome: Outcome,
+    /// Whether its warm-up took so long that it is the one run that counts.
+    #[serde(default)]
+    pub(super) once: bool,
     /// The measured runs, in order.
     pub(super) runs: Vec<Run>,
 }
@@ -144,11 +159,11 @@ impl Outcome {
 pub(super) struct Run {
     /// From the start of the client to its end.
     pub(super) wall_s: f64,
-    /// User and system, with the client's children.
+    /// User and system, with the client's children, and what its daemon spent on it.
     pub(super) client_cpu_s: Option<f64>,
     /// The server's threads and its `git http-backend`; not those of the relay.
     pub(super) server_cpu_s: Option<f64>,
-    /// The client's anonymous memory at its highest, with its children.
+    /// The client's anonymous memory at its highest, with its children and its daemon.
     pub(super) peak_anonymous: Option<u64>,
     /// Bytes of request bodies, by the server's log.
     pub(super) up: Option<u64>,
@@ -157,9 +172,24 @@ pub(super) struct Run {
     /// Bytes on the wire each way, TLS included; known where there is a relay.
     pub(super) wire: Option<(u64, u64)>,
     pub(super) requests: Option<usize>,
+    /// New connections.
     pub(super) connections: Option<usize>,
+    /// Connections that carried a request, new or not.
+    #[serde(default)]
+    pub(super) connections_used: Option<usize>,
+    /// DATA frames of HTTP/2, both ways together; none over HTTP/1.1.
+    #[serde(default)]
+    pub(super) frames: Option<Frames>,
     /// Load average of the last minute when it ended.
     pub(super) load: f64,
+}
+
+/// DATA frames of HTTP/2, as the server counted them.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, PartialEq, Eq)]
+pub(super) struct Frames {
+    pub(super) count: u64,
+    /// Bytes of their payloads.
+    pub(super) bytes: u64,
 }
 
 impl Cell {
@@ -267,6 +297,7 @@ pub(super) mod made_up {
             client,
             payload: (scenario == Scenario::PushBulk || scenario == Scenario::CloneBulk).then_some(200_000_000),
             outcome: Outcome::Measured,
+            once: false,
             runs: walls.iter().map(|wall| run(*wall)).collect(),
             group,
         }
@@ -282,8 +313,30 @@ pub(super) mod made_up {
             down: Some(2000),
             wire: None,
             requests: Some(2),
-            connections: Some(1),
+            connections: Some(0),
+            connections_used: Some(1),
+            frames: Some(Frames {
+                count: 20,
+                bytes: 200_000,
+            }),
             load: 0.5,
+        }
+    }
+
+    /// A link of this round trip.
+    pub(in crate::bench) fn link(round_trip_ms: u32) -> LinkCheck {
+        let round_trip_s = f64::from(round_trip_ms) / 1000.0;
+        LinkCheck {
+            road: Road {
+                round_trip_ms,
+                rate_mb_s: None,
+            },
+            kind: "made up".to_owned(),
+            round_trip_s,
+            first_answer_s: 2.0 * round_trip_s,
+            expected_bytes_s: None,
+            up_bytes_s: 42e6,
+            down_bytes_s: 43e6,
         }
     }
 
@@ -313,6 +366,7 @@ pub(super) mod made_up {
                 forced: false,
             },
             links: vec![],
+            real_links: vec![],
             limits: vec![],
             cells,
         }

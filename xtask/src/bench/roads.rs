@@ -21,11 +21,7 @@ pub(super) fn table(results: &Results) -> Vec<Vec<String>> {
     }
     let mut rows = vec![HEADINGS.map(str::to_owned).to_vec()];
     for group in groups {
-        let mut row = vec![
-            group.scenario.to_string(),
-            group.road.to_string(),
-            group.server.to_string(),
-        ];
+        let mut row = vec![group.scenario.to_string(), group.link(), group.server.to_string()];
         row.extend([Client::H1, Client::H2, Client::Auto].map(|client| told(results, group, client)));
         row.push(ratio(results, group).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")));
         rows.push(row);

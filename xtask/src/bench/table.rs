@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use super::{
     losses::{defaults, losses, seconds},
     matrix::Client,
-    results::{Cell, Results},
+    results::{Cell, Results, Run},
     roads,
+    statistics::Summary,
 };
 
-const HEADINGS: [&str; 11] = [
+const HEADINGS: [&str; 12] = [
     "cell",
     "wall (least to most)",
     "to git",
@@ -21,6 +22,7 @@ const HEADINGS: [&str; 11] = [
     "down",
     "requests",
     "connections",
+    "DATA frames",
 ];
 
 /// All cells, a heading first. A cell without a time has its reason in place of figures.
@@ -48,7 +50,9 @@ fn row(cell: &Cell, git: Option<f64>, runs: usize) -> Vec<String> {
         return row;
     };
     let mut told = format!("{} ({:.3} to {:.3})", seconds(wall.median), wall.least, wall.most);
-    if wall.count < runs {
+    if cell.once {
+        told += ", one run, which was slow";
+    } else if wall.count < runs {
         let _ = write!(told, ", {} of {runs} runs", wall.count);
     }
     row.push(told);
@@ -64,10 +68,27 @@ fn row(cell: &Cell, git: Option<f64>, runs: usize) -> Vec<String> {
     row.push(whole(cell.median(|run| run.up.map(|up| up as f64))));
     row.push(whole(cell.median(|run| run.down.map(|down| down as f64))));
     row.push(whole(cell.median(|run| run.requests.map(|requests| requests as f64))));
-    row.push(whole(
-        cell.median(|run| run.connections.map(|connections| connections as f64)),
+    let count = |figure: fn(&Run) -> Option<usize>| cell.median(|run| figure(run).map(|count| count as f64));
+    let connections = count(|run| run.connections_used).zip(count(|run| run.connections));
+    row.push(or_nothing(
+        connections.map(|(used, new)| format!("{used:.0} ({new:.0} new)")),
     ));
+    row.push(or_nothing(frames(cell)));
     row
+}
+
+/// How many frames, and how large they are in the middle; nothing over HTTP/1.1, which has none.
+fn frames(cell: &Cell) -> Option<String> {
+    let count = cell
+        .median(|run| Some(run.frames?.count as f64))
+        .filter(|count| *count > 0.0)?;
+    let bytes = cell.median(|run| Some(run.frames?.bytes as f64))?;
+    let mean = bytes / count;
+    Some(if mean < 1000.0 {
+        format!("{count:.0} × {mean:.0} B")
+    } else {
+        format!("{count:.0} × {:.1} kB", mean / 1e3)
+    })
 }
 
 /// Columns that line up, for the terminal. A row shorter than the first may be as wide as it likes.
@@ -93,7 +114,7 @@ pub(super) fn plain(rows: &[Vec<String>]) -> String {
 }
 
 /// A table as GitHub reads it.
-fn markdown_table(rows: &[Vec<String>]) -> String {
+pub(super) fn markdown_table(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let mut text = String::new();
     for (at, row) in rows.iter().enumerate() {
@@ -106,24 +127,30 @@ fn markdown_table(rows: &[Vec<String>]) -> String {
     text
 }
 
+/// The machine, in a line.
+pub(super) fn machine(results: &Results) -> String {
+    let (host, settings) = (&results.host, &results.settings);
+    format!(
+        "{}, {} processors, {:.0} GB, {}; load {:.2} at the start{}",
+        host.processor,
+        host.processors,
+        host.memory_mb as f64 / 1000.0,
+        host.system,
+        settings.load,
+        if settings.forced {
+            ", measured all the same (--force)"
+        } else {
+            ""
+        }
+    )
+}
+
 /// Where it was measured, and how, in lines.
 pub(super) fn provenance(results: &Results) -> Vec<String> {
-    let (host, versions, settings) = (&results.host, &results.versions, &results.settings);
+    let (versions, settings) = (&results.versions, &results.settings);
     let mut lines = vec![
         format!("{} UTC, commit {}, `{}`", results.date, results.commit, results.command),
-        format!(
-            "{}, {} processors, {:.0} GB, {}; load {:.2} at the start{}",
-            host.processor,
-            host.processors,
-            host.memory_mb as f64 / 1000.0,
-            host.system,
-            settings.load,
-            if settings.forced {
-                ", measured all the same (--force)"
-            } else {
-                ""
-            }
-        ),
+        machine(results),
         format!(
             "{}, {}{}; medians of {} runs in turn after a warm-up; bulk is {} MB",
             versions.rgit,
@@ -148,15 +175,43 @@ pub(super) fn provenance(results: &Results) -> Vec<String> {
             link.down_bytes_s / 1e6
         )
     }));
-    lines.extend(results.limits.iter().map(|limit| {
-        let wall = super::statistics::Summary::of(limit.wall_s.iter().copied());
-        let median = wall.map_or(f64::NAN, |wall| wall.median);
-        let speed = limit.bytes.map_or_else(String::new, |bytes| {
-            format!(", {:.0} MB/s", bytes as f64 / 1e6 / median)
-        });
-        format!("limit, {}: {}{speed}", limit.name, seconds(median))
+    lines.extend(results.real_links.iter().map(|link| {
+        format!(
+            "the real link to {}: TCP's handshake takes {:.2} ms; its rate is not known, nor what the server sees and spends",
+            link.server,
+            link.round_trip_s * 1000.0
+        )
     }));
     lines
+}
+
+/// What nothing can be faster than, measured in the same run: a plain TCP stream over each link, and the same data without HTTP.
+/// No rows where nothing was measured.
+pub(super) fn limits(results: &Results) -> Vec<Vec<String>> {
+    let mut rows = vec![["limit", "wall", "MB/s"].map(str::to_owned).to_vec()];
+    for link in &results.links {
+        for (way, speed) in [("up", link.up_bytes_s), ("down", link.down_bytes_s)] {
+            let name = format!("plain TCP stream, {}, {way}", link.road);
+            rows.push(vec![name, String::new(), format!("{:.1}", speed / 1e6)]);
+        }
+    }
+    for limit in &results.limits {
+        let Some(wall) = Summary::of(limit.wall_s.iter().copied()) else {
+            continue;
+        };
+        let speed = limit
+            .bytes
+            .map(|bytes| format!("{:.1}", bytes as f64 / 1e6 / wall.median));
+        rows.push(vec![
+            limit.name.clone(),
+            seconds(wall.median),
+            speed.unwrap_or_default(),
+        ]);
+    }
+    if rows.len() == 1 {
+        rows.clear();
+    }
+    rows
 }
 
 /// What a reader must see first: every loss, or that there is none.
@@ -172,6 +227,10 @@ pub(super) fn terminal(results: &Results) -> String {
     let roads = roads::table(results);
     if !roads.is_empty() {
         let _ = write!(text, "\nauto against the better of h1 and h2:\n{}", plain(&roads));
+    }
+    let limits = limits(results);
+    if !limits.is_empty() {
+        let _ = write!(text, "\nlimits:\n{}", plain(&limits));
     }
     let verdict = verdict(results);
     if verdict.is_empty() {
@@ -200,6 +259,10 @@ pub(super) fn markdown(results: &Results) -> String {
             markdown_table(&roads)
         );
     }
+    let limits = limits(results);
+    if !limits.is_empty() {
+        let _ = write!(text, "\n## Limits\n\n{}", markdown_table(&limits));
+    }
     text += "\n## How it was measured\n\n";
     provenance(results)
         .iter()
@@ -212,7 +275,7 @@ mod tests {
     use super::{
         super::{
             matrix::{Scenario, Window},
-            results::{Outcome, made_up},
+            results::{Limit, Outcome, made_up},
         },
         *,
     };
@@ -235,7 +298,10 @@ mod tests {
         assert_eq!(rows[1][1..4], ["4.00 s (3.900 to 4.100)", "1.00", "50.0"]);
         assert_eq!(rows[2][1..3], ["1.95 s (1.900 to 2.000), 2 of 3 runs", "0.49"]);
         assert_eq!(rows[3], ["push-bulk/h2/cold/20ms/16MiB", "killed after 60 s"]);
-        assert_eq!(rows[4][4..], ["0.10", "0.20", "9.0", "1000", "2000", "2", "1"]);
+        assert_eq!(
+            rows[4][4..],
+            ["0.10", "0.20", "9.0", "1000", "2000", "2", "1 (0 new)", "20 × 10.0 kB"]
+        );
     }
 
     #[test]
@@ -266,6 +332,24 @@ mod tests {
             .collect();
         assert_eq!(bars, [HEADINGS.len() + 1; 4]);
         assert!(text.contains("`cargo xtask bench --full`") && text.contains("commit 0123456789ab"));
+    }
+
+    #[test]
+    fn limits_of_the_link_and_of_the_data_stand_together() {
+        let mut results = results();
+        assert_eq!(limits(&results), [[""; 0]; 0]);
+        results.links.push(made_up::link(20));
+        results.limits.push(Limit {
+            name: "git index-pack, bulk".to_owned(),
+            wall_s: vec![0.5, 0.4, 0.6],
+            bytes: Some(64_000_000),
+        });
+        let rows = limits(&results);
+        assert_eq!(rows[1], ["plain TCP stream, 20ms, up", "", "42.0"]);
+        assert_eq!(rows[3], ["git index-pack, bulk", "0.500 s", "128.0"]);
+        for text in [terminal(&results), markdown(&results)] {
+            assert!(text.contains("plain TCP stream, 20ms, down"), "{text}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Where one group of cells is measured: a server, the link before it, and what both know of a run.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::Context;
 use rgit_testkit::{
@@ -15,6 +15,7 @@ use super::{
     front::Front,
     link,
     matrix::{Group, Server},
+    results::Frames,
 };
 
 /// How long a server's children may take to end after the client has its answer.
@@ -27,7 +28,8 @@ const THREADS: &str = "git-server";
 pub(super) struct Venue {
     relay: Option<Relay>,
     front: Option<Front>,
-    server: GitServer,
+    /// None where it is another's: nothing is known of what it sees and spends.
+    server: Option<GitServer>,
 }
 
 /// What was spent and moved when a run began.
@@ -35,10 +37,11 @@ pub(super) struct Venue {
 pub(super) struct Mark {
     spent: Option<Duration>,
     wire: Option<(u64, u64)>,
+    frames: Option<Frames>,
 }
 
 /// What a run cost the server, and what it saw.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Seen {
     /// With that of the clients, which are children of the same process.
     pub(super) cpu: Option<Duration>,
@@ -46,7 +49,11 @@ pub(super) struct Seen {
     pub(super) down: Option<u64>,
     pub(super) wire: Option<(u64, u64)>,
     pub(super) requests: Option<usize>,
+    /// New ones.
     pub(super) connections: Option<usize>,
+    /// Those that carried a request, new or not.
+    pub(super) used: Option<usize>,
+    pub(super) frames: Option<Frames>,
 }
 
 impl Venue {
@@ -58,45 +65,65 @@ impl Venue {
         let builder = GitServer::builder().root(&data.served).protocols(Protocols::Both);
         let builder = match &group.server {
             Server::Testkit(window) => builder.tls(authority).window(window.bytes()).frame_size(window.frame()),
-            Server::Named(_) => builder,
+            Server::Named(_) => builder.hold_head(),
+            Server::Url(_) => {
+                return Ok(Venue {
+                    relay: None,
+                    front: None,
+                    server: None,
+                });
+            }
         };
         let server = builder.start().context("start the server")?;
         let front = match &group.server {
-            Server::Testkit(_) => None,
             Server::Named(name) => Some(Front::start(name, authority, server.address())?),
+            _ => None,
         };
         let address = front.as_ref().map_or(server.address(), Front::address);
         let relay = link::link(group.road)
             .map(|link| Relay::start(address, link))
             .transpose()
             .context("start the relay")?;
-        Ok(Venue { relay, front, server })
+        Ok(Venue {
+            relay,
+            front,
+            server: Some(server),
+        })
     }
 
-    /// The URL under which clients see the served folder.
-    pub(super) fn base(&self) -> String {
-        let address = self.front.as_ref().map_or(self.server.address(), Front::address);
+    /// The URL under which clients see the served folder; none where the server is another's.
+    pub(super) fn base(&self) -> Option<String> {
+        let server = self.server.as_ref()?;
+        let address = self.front.as_ref().map_or(server.address(), Front::address);
         let address = self.relay.as_ref().map_or(address, Relay::address);
-        format!("https://{address}")
+        Some(format!("https://{address}"))
     }
 
     /// Before a run.
     pub(super) fn mark(&self) -> Mark {
-        self.server.clear_log();
+        if let Some(server) = &self.server {
+            server.clear_log();
+        }
         Mark {
             spent: spent(),
             wire: self.wire(),
+            frames: self.frames(),
         }
     }
 
     /// After a run: waits for the server to be done with it first.
     pub(super) fn since(&self, mark: &Mark) -> Seen {
-        self.server.wait_for_children(PATIENCE);
-        let requests = self.server.requests();
+        let Some(server) = &self.server else {
+            return Seen::default();
+        };
+        server.wait_for_children(PATIENCE);
+        let requests = server.requests();
+        // Behind a server in front, CPU and connections would be those of a part: nothing is better than that.
+        let whole = self.front.is_none();
+        let used: BTreeSet<u64> = requests.iter().map(|request| request.connection).collect();
         Seen {
-            // What a server in front spends isn't known: nothing is better than a part.
             cpu: spent()
-                .filter(|_| self.front.is_none())
+                .filter(|_| whole)
                 .zip(mark.spent)
                 .map(|(after, before)| after.saturating_sub(before)),
             up: Some(requests.iter().map(|request| request.request_bytes).sum()),
@@ -104,11 +131,25 @@ impl Venue {
             wire: self
                 .wire()
                 .zip(mark.wire)
-                .map(|(after, before)| (after.0 - before.0, after.1 - before.1)),
+                .map(|(after, before)| (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1))),
             requests: Some(requests.len()),
-            // Behind a server in front these would be its own.
-            connections: self.front.is_none().then(|| self.server.connections().len()),
+            connections: whole.then(|| server.connections().len()),
+            used: whole.then_some(used.len()),
+            frames: self.frames().zip(mark.frames).map(|(after, before)| Frames {
+                count: after.count - before.count,
+                bytes: after.bytes - before.bytes,
+            }),
         }
+    }
+
+    /// DATA frames so far.
+    fn frames(&self) -> Option<Frames> {
+        let server = self.server.as_ref().filter(|_| self.front.is_none())?;
+        let (received, sent) = server.data_frames();
+        Some(Frames {
+            count: received.count + sent.count,
+            bytes: received.bytes + sent.bytes,
+        })
     }
 
     fn wire(&self) -> Option<(u64, u64)> {

@@ -222,6 +222,34 @@ fn an_early_answer_is_delivered_and_the_rest_drained_or_not() {
 }
 
 #[test]
+fn a_head_goes_out_before_the_body_was_read_unless_it_is_held_back() {
+    for held in [false, true] {
+        let builder = GitServer::builder();
+        let server = if held { builder.hold_head() } else { builder };
+        let server = server.start().expect("a server");
+        server.create("repo.git", &[]);
+        let mut stream = TcpStream::connect(server.address()).expect("connect");
+        stream
+            .write_all(
+                b"POST /repo.git/git-receive-pack HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\
+                content-type: application/x-git-receive-pack-request\r\ncontent-length: 4\r\n\r\n00",
+            )
+            .expect("send");
+        let patience = if held { Duration::from_millis(300) } else { PATIENCE };
+        stream.set_read_timeout(Some(patience)).expect("a timeout");
+        let mut status = [0; 12];
+        let early = stream.read_exact(&mut status).is_ok();
+        assert_eq!(early, !held, "{}", text(&status));
+        stream.write_all(b"00").expect("send");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).expect("an answer");
+        let answer = text(if early { &status } else { &rest });
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}
+
+#[test]
 fn an_abrupt_server_resets_a_client_that_is_still_sending() {
     let server = GitServer::builder()
         .rest(Rest::Close)

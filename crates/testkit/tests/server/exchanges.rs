@@ -10,6 +10,7 @@ use rgit_testkit::{
     certificate::Authority,
     history,
     repository::{Git, ObjectFormat},
+    requests::Request,
     server::{GitServer, Protocols, Scope},
 };
 
@@ -26,6 +27,15 @@ fn push_and_clone_over_tls_with_both_versions_and_over_plain_http() {
         let requests = server.requests();
         assert!(requests.iter().all(|request| request.version == name), "{requests:?}");
         assert!(server.connections().iter().all(|connection| connection.secure));
+        let bodies = |of: fn(&Request) -> u64| requests.iter().map(of).sum::<u64>();
+        let (received, sent) = server.data_frames();
+        if version == "HTTP/2" {
+            // What was received and sent is in frames, and nothing else is.
+            assert_eq!(received.bytes, bodies(|request| request.request_bytes));
+            assert_eq!(sent.bytes, bodies(|request| request.response_bytes));
+        } else {
+            assert_eq!((received.count, sent.count), (0, 0));
+        }
     }
     let (server, git, work) = stage(GitServer::builder());
     round_trip(&server, &git, &work, &server.url("repo.git"));
