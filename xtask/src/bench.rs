@@ -27,6 +27,8 @@ mod resume;
 mod roads;
 mod statistics;
 mod table;
+#[cfg_attr(not(target_os = "linux"), path = "bench/tun_elsewhere.rs")]
+mod tun;
 mod venue;
 
 use std::{
@@ -132,6 +134,9 @@ fn measure(flags: &Measure, heed: impl FnOnce(&Interrupt) -> anyhow::Result<()>)
         _ => None,
     };
     if let Some(why) = flags.server.iter().find_map(missing) {
+        bail!("{why}");
+    }
+    if let Some(why) = tun::missing().filter(|_| flags.tun) {
         bail!("{why}");
     }
     // Before the build, which makes any machine busy.

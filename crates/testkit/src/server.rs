@@ -132,6 +132,7 @@ pub struct Builder {
     root: Option<PathBuf>,
     threads: usize,
     hold_head: bool,
+    place: Ipv4Addr,
 }
 
 impl Builder {
@@ -232,6 +233,12 @@ impl Builder {
         self
     }
 
+    /// Listens on this address of the machine, or of the network namespace that `start` is called in; on loopback without this.
+    pub fn listen(mut self, place: Ipv4Addr) -> Self {
+        self.place = place;
+        self
+    }
+
     /// Threads that move the bytes; 2 without this.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
@@ -263,7 +270,7 @@ impl Builder {
         if let Some(auth) = &mut settings.auth {
             auth.realm = self.realm;
         }
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::Listen)?;
+        let listener = TcpListener::bind((self.place, 0)).map_err(Error::Listen)?;
         listener.set_nonblocking(true).map_err(Error::Listen)?;
         let address = listener.local_addr().map_err(Error::Listen)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -345,6 +352,7 @@ impl GitServer {
             realm: "rgit test".to_owned(),
             root: None,
             threads: 2,
+            place: Ipv4Addr::LOCALHOST,
             hold_head: false,
         }
     }

@@ -62,6 +62,12 @@ pub(super) struct Measure {
     /// Rates of the link each way, in megabytes (10^6 bytes) a second; 0 is as fast as the machine.
     #[arg(long, value_delimiter = ',', value_name = "MB/S")]
     pub(super) rate: Vec<u32>,
+    /// Under the kernel's own TCP, packet by packet between two network namespaces, in place of the relay. Needs root, on Linux.
+    #[arg(long)]
+    pub(super) tun: bool,
+    /// Percentages of packets that are lost, in tenths; with --tun, since a relay carries streams, which lose nothing.
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT", value_parser = loss, requires = "tun")]
+    pub(super) loss: Vec<u32>,
     /// HTTP/2 windows of the server: 64KiB (frames of 16 KiB), 1MiB, 16MiB.
     #[arg(long, value_delimiter = ',', value_name = "SIZE")]
     pub(super) window: Vec<Window>,
@@ -116,6 +122,15 @@ pub(super) struct Measure {
     /// Where results.json, results.md and index.html go [default: target/bench].
     #[arg(long, value_name = "FOLDER")]
     pub(super) output: Option<PathBuf>,
+}
+
+/// What `--loss` takes, in thousandths.
+fn loss(text: &str) -> Result<u32, String> {
+    let per_mille = text.parse::<f64>().ok().map(|percent| percent * 10.0);
+    per_mille
+        .filter(|per_mille| (0.0..=500.0).contains(per_mille) && (per_mille - per_mille.round()).abs() < 1e-6)
+        .map(|per_mille| per_mille.round() as u32)
+        .ok_or_else(|| format!("{text} is no percentage from 0 to 50 in tenths"))
 }
 
 /// What `--server` takes.
@@ -176,10 +191,10 @@ impl Measure {
                 Err("--push-to and --ca are for a --server that is a URL".to_owned())
             }
             [] => Ok(None),
-            [url] if self.server.len() == 1 && self.window.is_empty() && self.rtt.is_empty() && self.rate.is_empty() => {
+            [url] if self.server.len() == 1 && self.window.is_empty() && self.rtt.is_empty() && self.rate.is_empty() && !self.tun => {
                 Ok(Some(url))
             }
-            _ => Err("a URL is measured by itself, over the way there is to it: without other servers, --window, --rtt and --rate".to_owned()),
+            _ => Err("a URL is measured by itself, over the way there is to it: without other servers, --window, --rtt, --rate and --tun".to_owned()),
         }
     }
 
@@ -207,6 +222,8 @@ impl Measure {
             restrict(&mut axes.scenarios, &self.scenario, first);
             restrict(&mut axes.round_trips_ms, &self.rtt, first);
             restrict(&mut axes.rates_mb_s, &rates, first);
+            restrict(&mut axes.losses_per_mille, &self.loss, first);
+            axes.tun = self.tun;
             restrict(&mut axes.servers, &servers, first);
             join(&mut groups, axes, &self.filter);
         }
@@ -273,6 +290,21 @@ mod tests {
                 "push-one/h2/cold/50ms/10MBps/1MiB"
             ]
         );
+    }
+
+    #[test]
+    fn packets_are_lost_where_there_are_any() {
+        assert_eq!(
+            names("--tun --loss 0,0.5 --rtt 20 --transport h1 --scenario push-one"),
+            [
+                "push-one/h1/cold/20ms/tun/64KiB",
+                "push-one/h1/cold/20ms/tun/0.5%/64KiB"
+            ]
+        );
+        for line in ["--loss 1", "--tun --loss 0.05", "--tun --loss 51", "--tun --loss x"] {
+            let words = std::iter::once("bench").chain(line.split_whitespace());
+            assert!(Line::try_parse_from(words).is_err(), "{line}");
+        }
     }
 
     #[test]

@@ -68,17 +68,22 @@ pub(super) fn version(name: &str) -> String {
 }
 
 impl Front {
-    /// Starts this server before `target`.
+    /// Starts this server before `target`, listening on an address of `place`.
     ///
     /// # Errors
     /// When it isn't installed or doesn't start; with what it wrote.
-    pub(super) fn start(name: &str, authority: &Authority, target: SocketAddr) -> anyhow::Result<Front> {
+    pub(super) fn start(
+        name: &str,
+        authority: &Authority,
+        target: SocketAddr,
+        place: Ipv4Addr,
+    ) -> anyhow::Result<Front> {
         if let Some(why) = missing(name) {
             bail!("{why}");
         }
         let files = tempfile::tempdir().context("make a temporary directory")?;
         let folder = files.path();
-        let (certificate, key) = authority.server_pem(&["127.0.0.1", "localhost"]);
+        let (certificate, key) = authority.server_pem(&["localhost", &place.to_string()]);
         let write = |file: &str, text: &str| {
             fs::write(folder.join(file), text).with_context(|| format!("write {file} for {name}"))
         };
@@ -87,7 +92,7 @@ impl Front {
         write("server.pem", &(certificate + &key))?;
         // None of them says which port it got, so one that is free now is named. Should another take it meanwhile, the
         // start fails.
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
+        let free = TcpListener::bind((place, 0)).context("find a free port")?;
         let address = free.local_addr().context("find a free port")?;
         drop(free);
         write("server.conf", &configuration(name, folder, address, target))?;
@@ -203,7 +208,7 @@ mod tests {
             let version = version(name);
             let said = version.to_lowercase();
             assert!(said.contains(name.split('-').next().unwrap_or(name)), "{version}");
-            let front = Front::start(name, &authority, server.address()).expect(name);
+            let front = Front::start(name, &authority, server.address(), Ipv4Addr::LOCALHOST).expect(name);
             let served = server.create(&format!("{name}.git"), &[]);
             let url = format!("https://127.0.0.1:{}/{name}.git", front.address().port());
             for version in ["HTTP/1.1", "HTTP/2"] {

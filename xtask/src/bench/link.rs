@@ -2,7 +2,7 @@
 //!
 //! The model is the testkit's relay in user space: half the round trip each way, a rate, a bounded queue, and one more
 //! round trip for the handshake of a connection, taken before its first byte because the kernel accepts on loopback at
-//! once. Slow start and loss are not in it, so a short transfer is faster here than over a kernel's TCP.
+//! once. Slow start and loss are not in it, so a short transfer is faster here than over a kernel's TCP, which `--tun` measures.
 
 use std::{
     io::{Read, Write},
@@ -14,7 +14,12 @@ use std::{
 use anyhow::{Context, bail};
 use rgit_testkit::relay::{Link, Relay};
 
-use super::{matrix::Road, results::LinkCheck, statistics::Summary};
+use super::{
+    matrix::Road,
+    results::LinkCheck,
+    statistics::Summary,
+    tun::{self, Tun},
+};
 
 /// Bytes on their way in one direction. A sender that has 4 MiB unacknowledged (Linux' usual `tcp_wmem`) moves that much
 /// a round trip; here bytes leave the queue after half of one, so half as many come to the same.
@@ -28,9 +33,15 @@ const MACHINE: f64 = 400e6;
 /// How long one stream lasts, about.
 const STREAM: f64 = 0.6;
 
-/// What the relay is told; `None` for loopback itself, which needs none.
+/// Of a packet of 1,500 bytes, the part that is a stream's: IP and TCP, with timestamps, take 52.
+const PAYLOAD: f64 = 1448.0 / 1500.0;
+/// What a stream of unknown speed is judged by: long enough for slow start over 200 ms, and short enough where packets are lost.
+const PROBE: u64 = 16_000_000;
+const LOSSY_PROBE: u64 = 400_000;
+
+/// What the relay is told; `None` for loopback itself, which needs none, and for the kernel's.
 pub(super) fn link(road: Road) -> Option<Link> {
-    if road.round_trip_ms == 0 && road.rate_mb_s.is_none() {
+    if road.tun || road.round_trip_ms == 0 && road.rate_mb_s.is_none() {
         return None;
     }
     let link = Link::round_trip(Duration::from_millis(road.round_trip_ms.into())).queue(QUEUE);
@@ -42,6 +53,11 @@ pub(super) fn link(road: Road) -> Option<Link> {
 
 /// Bytes a second that the model lets one connection have, where that is less than the machine's own speed.
 fn expected(road: Road) -> Option<f64> {
+    if road.tun {
+        // Without a rate it is the kernel's windows that limit it, and with loss its congestion control: not the link's to promise.
+        let rate = road.rate_mb_s.filter(|_| road.loss_per_mille == 0)?;
+        return Some(f64::from(rate) * 1e6 * PAYLOAD);
+    }
     let one_way = f64::from(road.round_trip_ms) / 2000.0;
     let queue = if one_way > 0.0 {
         QUEUE as f64 / one_way
@@ -107,9 +123,20 @@ fn faults(check: &LinkCheck) -> Vec<String> {
 
 fn measure(road: Road) -> anyhow::Result<LinkCheck> {
     let expected = expected(road);
-    let bytes = (expected.unwrap_or(MACHINE) * STREAM) as u64;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen on loopback")?;
-    let target = listener.local_addr().context("listen on loopback")?;
+    let bytes = match (road.tun, expected) {
+        // Slow start is not what is judged: the second half of the stream is.
+        (true, Some(expected)) => (expected * 2.0 * (STREAM + 10.0 * f64::from(road.round_trip_ms) / 1000.0)) as u64,
+        (true, None) if road.loss_per_mille > 0 => LOSSY_PROBE,
+        (true, None) => PROBE,
+        (false, expected) => (expected.unwrap_or(MACHINE) * STREAM) as u64,
+    };
+    let tun = road.tun.then(|| Tun::start(road)).transpose()?;
+    let listener = match &tun {
+        Some(tun) => tun.on_server(|| TcpListener::bind((tun::SERVER, 0)))?,
+        None => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)),
+    };
+    let listener = listener.context("listen for the link's check")?;
+    let target = listener.local_addr().context("listen for the link's check")?;
     let relay = link(road)
         .map(|link| Relay::start(target, link))
         .transpose()
@@ -117,24 +144,34 @@ fn measure(road: Road) -> anyhow::Result<LinkCheck> {
     let address = relay.as_ref().map_or(target, Relay::address);
     let peer = thread::spawn(move || -> std::io::Result<f64> {
         echo(listener.accept()?.0)?;
-        let up = drain(listener.accept()?.0)?;
+        let up = drain(listener.accept()?.0, bytes)?;
         let mut stream = listener.accept()?.0;
         send(&mut stream, bytes)?;
         Ok(up)
     });
-    let mut pings = pings(TcpStream::connect(address).context("connect")?).context("time round trips")?;
+    let connect = || -> anyhow::Result<TcpStream> {
+        let stream = match &tun {
+            Some(tun) => tun.on_client(|| TcpStream::connect(address))?,
+            None => TcpStream::connect(address),
+        };
+        stream.context("connect over the link")
+    };
+    let begun = Instant::now();
+    let mut pings = pings(connect()?, begun).context("time round trips")?;
     let first_answer_s = pings.remove(0);
-    let mut stream = TcpStream::connect(address).context("connect")?;
+    let mut stream = connect()?;
     send(&mut stream, bytes).context("send a stream")?;
     drop(stream);
-    let down_bytes_s = drain(TcpStream::connect(address).context("connect")?).context("receive a stream")?;
+    let down_bytes_s = drain(connect()?, bytes).context("receive a stream")?;
     let up_bytes_s = match peer.join() {
         Ok(up) => up.context("receive a stream")?,
         Err(_) => bail!("the link's peer panicked"),
     };
     Ok(LinkCheck {
         road,
-        kind: if relay.is_some() {
+        kind: if tun.is_some() {
+            "kernel TCP between network namespaces over TUN devices: delay, rate, loss of packets"
+        } else if relay.is_some() {
             "relay in user space: delay, rate, queue of 2 MiB each way and connection, a round trip for the handshake"
         } else {
             "loopback, nothing in between"
@@ -148,16 +185,16 @@ fn measure(road: Road) -> anyhow::Result<LinkCheck> {
     })
 }
 
-/// Times of five exchanges of one byte; the first has the connection's beginning in it.
-fn pings(mut stream: TcpStream) -> std::io::Result<Vec<f64>> {
+/// Times of five exchanges of one byte; the first has the connection's beginning in it, made since `begun`.
+fn pings(mut stream: TcpStream, mut begun: Instant) -> std::io::Result<Vec<f64>> {
     stream.set_nodelay(true)?;
     let mut byte = [0];
     let mut times = Vec::new();
     for _ in 0..6 {
-        let begun = Instant::now();
         stream.write_all(&byte)?;
         stream.read_exact(&mut byte)?;
         times.push(begun.elapsed().as_secs_f64());
+        begun = Instant::now();
     }
     Ok(times)
 }
@@ -182,20 +219,21 @@ fn send(stream: &mut TcpStream, bytes: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Bytes a second from the first byte that arrives to the last: what is there at once is not counted.
-fn drain(mut stream: TcpStream) -> std::io::Result<f64> {
+/// Bytes a second in the second half of `bytes`, when a stream has found its speed.
+fn drain(mut stream: TcpStream, bytes: u64) -> std::io::Result<f64> {
     let mut block = vec![0; 128 * 1024];
-    stream.read_exact(&mut block[..1])?;
-    let begun = Instant::now();
-    let mut bytes = 0u64;
-    let mut last = begun;
-    loop {
+    let (mut got, mut half) = (0u64, None);
+    while got < bytes {
         match stream.read(&mut block)? {
-            0 => return Ok(bytes as f64 / (last - begun).as_secs_f64()),
-            read => bytes += read as u64,
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            read => got += read as u64,
         }
-        last = Instant::now();
+        if half.is_none() && got >= bytes / 2 {
+            half = Some((Instant::now(), got));
+        }
     }
+    let (since, before) = half.ok_or(std::io::ErrorKind::UnexpectedEof)?;
+    Ok((got - before) as f64 / since.elapsed().as_secs_f64())
 }
 
 #[cfg(test)]
@@ -206,6 +244,7 @@ mod tests {
         Road {
             round_trip_ms,
             rate_mb_s,
+            ..Road::default()
         }
     }
 

@@ -289,18 +289,33 @@ impl From<Server> for String {
 }
 
 /// The link between them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Road {
     /// There and back, in milliseconds.
     pub(super) round_trip_ms: u32,
     /// Megabytes (10^6 bytes) a second each way; none is as fast as the machine.
     pub(super) rate_mb_s: Option<u32>,
+    /// Whether the kernel's TCP crosses it, packet by packet, and not the relay's streams of bytes.
+    #[serde(default)]
+    pub(super) tun: bool,
+    /// Of a thousand packets, how many are lost.
+    #[serde(default)]
+    pub(super) loss_per_mille: u32,
 }
 
 impl fmt::Display for Road {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}ms", self.round_trip_ms)?;
-        self.rate_mb_s.map_or(Ok(()), |rate| write!(f, "/{rate}MBps"))
+        if let Some(rate) = self.rate_mb_s {
+            write!(f, "/{rate}MBps")?;
+        }
+        if self.tun {
+            f.write_str("/tun")?;
+        }
+        match self.loss_per_mille {
+            0 => Ok(()),
+            loss => write!(f, "/{}%", f64::from(loss) / 10.0),
+        }
     }
 }
 
@@ -342,6 +357,8 @@ pub(super) struct Axes {
     pub(super) scenarios: Vec<Scenario>,
     pub(super) round_trips_ms: Vec<u32>,
     pub(super) rates_mb_s: Vec<Option<u32>>,
+    pub(super) tun: bool,
+    pub(super) losses_per_mille: Vec<u32>,
     pub(super) servers: Vec<Server>,
 }
 
@@ -350,30 +367,37 @@ impl Axes {
     pub(super) fn groups(&self, words: &[String]) -> Vec<(Group, Vec<Client>)> {
         let mut groups = Vec::new();
         for server in &self.servers {
-            for &round_trip_ms in &self.round_trips_ms {
-                for &rate_mb_s in &self.rates_mb_s {
-                    for &scenario in &self.scenarios {
-                        let group = Group {
-                            scenario,
-                            road: Road {
-                                round_trip_ms,
-                                rate_mb_s,
-                            },
-                            server: server.clone(),
-                        };
-                        let chosen = |client: &Client| {
-                            let name = group.cell(*client);
-                            words.is_empty() || words.iter().any(|word| name.contains(word))
-                        };
-                        let clients: Vec<Client> = self.clients.iter().copied().filter(chosen).collect();
-                        if !clients.is_empty() {
-                            groups.push((group, clients));
-                        }
+            for road in self.roads() {
+                for &scenario in &self.scenarios {
+                    let server = server.clone();
+                    let group = Group { scenario, road, server };
+                    let chosen = |client: &Client| {
+                        let name = group.cell(*client);
+                        words.is_empty() || words.iter().any(|word| name.contains(word))
+                    };
+                    let clients: Vec<Client> = self.clients.iter().copied().filter(chosen).collect();
+                    if !clients.is_empty() {
+                        groups.push((group, clients));
                     }
                 }
             }
         }
         groups
+    }
+
+    fn roads(&self) -> Vec<Road> {
+        let mut roads = Vec::new();
+        for &round_trip_ms in &self.round_trips_ms {
+            for &rate_mb_s in &self.rates_mb_s {
+                roads.extend(self.losses_per_mille.iter().map(|&loss_per_mille| Road {
+                    round_trip_ms,
+                    rate_mb_s,
+                    tun: self.tun,
+                    loss_per_mille,
+                }));
+            }
+        }
+        roads
     }
 }
 
@@ -387,6 +411,8 @@ mod tests {
             scenarios: vec![Scenario::PushBulk, Scenario::LsRemote],
             round_trips_ms: vec![0, 100],
             rates_mb_s: vec![None, Some(10)],
+            tun: false,
+            losses_per_mille: vec![0],
             servers: vec![Server::Testkit(Window::Small)],
         }
     }
@@ -410,6 +436,18 @@ mod tests {
         unique.sort();
         unique.dedup();
         assert_eq!(unique.len(), names.len());
+    }
+
+    #[test]
+    fn a_link_is_named_by_what_it_does() {
+        let axes = Axes {
+            tun: true,
+            losses_per_mille: vec![0, 5],
+            ..axes()
+        };
+        let roads: Vec<String> = axes.roads().iter().map(Road::to_string).collect();
+        assert_eq!(roads[..2], ["0ms/tun", "0ms/tun/0.5%"]);
+        assert_eq!(roads[6..], ["100ms/10MBps/tun", "100ms/10MBps/tun/0.5%"]);
     }
 
     #[test]

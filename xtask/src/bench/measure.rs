@@ -142,7 +142,9 @@ impl Lab {
             command
         });
         let mark = venue.mark();
-        let all = self.together(commands.collect(), daemon)?;
+        let meter = Meter::default().within(self.limit).until(&self.interrupt);
+        let commands = commands.collect();
+        let all = venue.inside(|| together(&meter, commands, daemon))??;
         let seen = venue.since(&mark);
         let daemons_cpu = self.daemons_cpu(client, before);
         if is_cold {
@@ -199,30 +201,6 @@ impl Lab {
         let after = meter::spent(self.homes.daemon(client)?)?;
         Some(after.saturating_sub(before.unwrap_or_default()))
     }
-
-    /// Runs commands at once. The memory of `daemon` counts with the first's.
-    fn together(&self, mut commands: Vec<Command>, daemon: Option<u32>) -> anyhow::Result<Vec<Measured>> {
-        let meter = Meter::default().within(self.limit).until(&self.interrupt);
-        let first = daemon.map_or_else(|| meter.clone(), |daemon| meter.clone().beside(daemon));
-        if let [only] = &mut commands[..] {
-            return Ok(vec![first.measure(only).context("start the client")?]);
-        }
-        let (meter, first) = (&meter, &first);
-        thread::scope(|scope| {
-            let running: Vec<_> = commands
-                .iter_mut()
-                .enumerate()
-                .map(|(at, command)| scope.spawn(move || if at == 0 { first } else { meter }.measure(command)))
-                .collect();
-            running
-                .into_iter()
-                .map(|one| match one.join() {
-                    Ok(measured) => measured.context("start the client"),
-                    Err(_) => bail!("the thread of a client panicked"),
-                })
-                .collect()
-        })
-    }
 }
 
 impl Drop for Lab {
@@ -231,6 +209,28 @@ impl Drop for Lab {
             far.leave(&self.data);
         }
     }
+}
+
+/// Runs commands at once. The memory of `daemon` counts with the first's.
+fn together(meter: &Meter, mut commands: Vec<Command>, daemon: Option<u32>) -> anyhow::Result<Vec<Measured>> {
+    let first = &daemon.map_or_else(|| meter.clone(), |daemon| meter.clone().beside(daemon));
+    if let [only] = &mut commands[..] {
+        return Ok(vec![first.measure(only).context("start the client")?]);
+    }
+    thread::scope(|scope| {
+        let running: Vec<_> = commands
+            .iter_mut()
+            .enumerate()
+            .map(|(at, command)| scope.spawn(move || if at == 0 { first } else { meter }.measure(command)))
+            .collect();
+        running
+            .into_iter()
+            .map(|one| match one.join() {
+                Ok(measured) => measured.context("start the client"),
+                Err(_) => bail!("the thread of a client panicked"),
+            })
+            .collect()
+    })
 }
 
 /// The end of what a client wrote to stderr, in one line.

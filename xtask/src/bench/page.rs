@@ -169,12 +169,13 @@ fn throughputs(results: &Results) -> String {
         if matches!(server, Server::Url(_)) {
             continue;
         }
-        for rate in each(results, |group| group.road.rate_mb_s) {
+        let without_delay = |road: Road| Road {
+            round_trip_ms: 0,
+            ..road
+        };
+        for kind in each(results, |group| without_delay(group.road)) {
             let speed = |client: Client, round_trip_ms: u32| {
-                let road = Road {
-                    round_trip_ms,
-                    rate_mb_s: rate,
-                };
+                let road = Road { round_trip_ms, ..kind };
                 let group = Group {
                     scenario,
                     road,
@@ -195,10 +196,18 @@ fn throughputs(results: &Results) -> String {
             if drawn.is_empty() {
                 continue;
             }
-            let rate = rate.map_or_else(String::new, |rate| format!(", link of {rate} MB/s"));
+            let mut link = kind
+                .rate_mb_s
+                .map_or_else(String::new, |rate| format!(", link of {rate} MB/s"));
+            if kind.tun {
+                link += ", the kernel's TCP";
+            }
+            if kind.loss_per_mille > 0 {
+                let _ = write!(link, ", {} % of packets lost", f64::from(kind.loss_per_mille) / 10.0);
+            }
             let _ = writeln!(
                 html,
-                "<figure><h3>{scenario}, {}{rate}</h3>{}<figcaption>MB/s over round trip in ms</figcaption></figure>",
+                "<figure><h3>{scenario}, {}{link}</h3>{}<figcaption>MB/s over round trip in ms</figcaption></figure>",
                 served_by(&server),
                 lines(&drawn)
             );

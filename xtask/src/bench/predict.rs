@@ -77,7 +77,7 @@ mod tests {
             scenario,
             road: Road {
                 round_trip_ms,
-                rate_mb_s: None,
+                ..Road::default()
             },
             server: Server::Testkit(window),
         }

@@ -21,6 +21,8 @@ pub(super) fn quick() -> Axes {
         ],
         round_trips_ms: vec![0, 100],
         rates_mb_s: vec![None],
+        tun: false,
+        losses_per_mille: vec![0],
         servers: vec![Server::Testkit(Window::Small)],
     }
 }
@@ -41,6 +43,8 @@ pub(super) fn full() -> Vec<Axes> {
             .collect(),
         round_trips_ms: vec![0, 20, 100, 200],
         rates_mb_s: vec![None],
+        tun: false,
+        losses_per_mille: vec![0],
         servers: vec![Server::Testkit(Window::Small)],
     };
     let windows = Axes {
@@ -73,6 +77,8 @@ pub(super) fn roads() -> Axes {
         ],
         round_trips_ms: vec![0, 20, 100],
         rates_mb_s: vec![None],
+        tun: false,
+        losses_per_mille: vec![0],
         servers: Window::ALL.iter().copied().map(Server::Testkit).collect(),
     }
 }
@@ -92,6 +98,8 @@ pub(super) fn far() -> Axes {
         // The way there is as it is.
         round_trips_ms: vec![0],
         rates_mb_s: vec![None],
+        tun: false,
+        losses_per_mille: vec![0],
         servers: Vec::new(),
     }
 }

@@ -288,7 +288,7 @@ pub(super) mod made_up {
             scenario,
             road: Road {
                 round_trip_ms,
-                rate_mb_s: None,
+                ..Road::default()
             },
             server: Server::Testkit(window),
         };
@@ -329,7 +329,7 @@ pub(super) mod made_up {
         LinkCheck {
             road: Road {
                 round_trip_ms,
-                rate_mb_s: None,
+                ..Road::default()
             },
             kind: "made up".to_owned(),
             round_trip_s,

@@ -1,6 +1,6 @@
 //! Where one group of cells is measured: a server, the link before it, and what both know of a run.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
 
 use anyhow::Context;
 use rgit_testkit::{
@@ -16,6 +16,7 @@ use super::{
     link,
     matrix::{Group, Server},
     results::Frames,
+    tun::{self, Tun},
 };
 
 /// How long a server's children may take to end after the client has its answer.
@@ -30,6 +31,8 @@ pub(super) struct Venue {
     front: Option<Front>,
     /// None where it is another's: nothing is known of what it sees and spends.
     server: Option<GitServer>,
+    /// Behind them: what runs in its namespaces goes first.
+    tun: Option<Tun>,
 }
 
 /// What was spent and moved when a run began.
@@ -62,22 +65,20 @@ impl Venue {
     /// # Errors
     /// When the server or the relay doesn't start.
     pub(super) fn open(group: &Group, data: &Data, authority: &Authority) -> anyhow::Result<Venue> {
-        let builder = GitServer::builder().root(&data.served).protocols(Protocols::Both);
-        let builder = match &group.server {
-            Server::Testkit(window) => builder.tls(authority).window(window.bytes()).frame_size(window.frame()),
-            Server::Named(_) => builder.hold_head(),
-            Server::Url(_) => {
-                return Ok(Venue {
-                    relay: None,
-                    front: None,
-                    server: None,
-                });
-            }
-        };
-        let server = builder.start().context("start the server")?;
-        let front = match &group.server {
-            Server::Named(name) => Some(Front::start(name, authority, server.address())?),
-            _ => None,
+        if matches!(group.server, Server::Url(_)) {
+            return Ok(Venue {
+                relay: None,
+                front: None,
+                server: None,
+                tun: None,
+            });
+        }
+        let tun = group.road.tun.then(|| Tun::start(group.road)).transpose()?;
+        let place = tun.as_ref().map_or(Ipv4Addr::LOCALHOST, |_| tun::SERVER);
+        let start = || serve(group, data, authority, place);
+        let (server, front) = match &tun {
+            Some(tun) => tun.on_server(start)??,
+            None => start()?,
         };
         let address = front.as_ref().map_or(server.address(), Front::address);
         let relay = link::link(group.road)
@@ -88,7 +89,19 @@ impl Venue {
             relay,
             front,
             server: Some(server),
+            tun,
         })
+    }
+
+    /// Does `work` where the clients are.
+    ///
+    /// # Errors
+    /// When the place can't be entered.
+    pub(super) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
+        match &self.tun {
+            Some(tun) => tun.on_client(work),
+            None => Ok(work()),
+        }
     }
 
     /// The URL under which clients see the served folder; none where the server is another's.
@@ -153,9 +166,38 @@ impl Venue {
     }
 
     fn wire(&self) -> Option<(u64, u64)> {
+        if let Some(tun) = &self.tun {
+            return Some(tun.carried());
+        }
         let carried = self.relay.as_ref()?.total();
         Some((carried.up, carried.down))
     }
+}
+
+/// The server of a group, and the one in front of it.
+fn serve(
+    group: &Group,
+    data: &Data,
+    authority: &Authority,
+    place: Ipv4Addr,
+) -> anyhow::Result<(GitServer, Option<Front>)> {
+    let builder = GitServer::builder()
+        .root(&data.served)
+        .protocols(Protocols::Both)
+        .listen(place);
+    let builder = match &group.server {
+        Server::Testkit(window) => builder
+            .tls_config(authority.server_config(&["localhost", &place.to_string()], &[]))
+            .window(window.bytes())
+            .frame_size(window.frame()),
+        _ => builder.hold_head(),
+    };
+    let server = builder.start().context("start the server")?;
+    let front = match &group.server {
+        Server::Named(name) => Some(Front::start(name, authority, server.address(), place)?),
+        _ => None,
+    };
+    Ok((server, front))
 }
 
 /// CPU of the server's threads and of all children that have ended.
