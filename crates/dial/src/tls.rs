@@ -180,6 +180,25 @@ impl Tls {
         Ok(())
     }
 
+    /// Fill `buf` as far as whole records lie here, without asking the socket: who reads large pieces would else get a record at a time.
+    /// What goes wrong is told by the next read.
+    fn more(&mut self, buf: &mut [u8]) -> usize {
+        let mut got = 0;
+        while got < buf.len() && self.start < self.end && !self.ended {
+            if self.receive().is_err() || self.plaintext == 0 {
+                break;
+            }
+            match self.session.reader().read(&mut buf[got..]) {
+                Ok(count) if count > 0 => {
+                    self.plaintext = self.plaintext.saturating_sub(count);
+                    got += count;
+                }
+                _ => break,
+            }
+        }
+        got
+    }
+
     /// Hand the socket all ciphertext at hand.
     fn send(&mut self) -> io::Result<()> {
         while self.session.wants_write() {
@@ -201,7 +220,7 @@ impl Read for Tls {
                 match self.session.reader().read(buf) {
                     Ok(got) => {
                         self.plaintext = self.plaintext.saturating_sub(got);
-                        return Ok(got);
+                        return Ok(got + self.more(&mut buf[got..]));
                     }
                     Err(err) if err.kind() == io::ErrorKind::WouldBlock && !self.ended => self.plaintext = 0,
                     // Never `WouldBlock` at the end: nothing will come, and whoever waits is told at once to read.

@@ -289,6 +289,44 @@ fn over_a_bare_socket(
 }
 
 #[test]
+fn a_read_takes_all_whole_records_that_have_come() {
+    const RECORD: usize = 10_000;
+    let there = Gate::new();
+    let gate = there.clone();
+    let (mut connection, peer) = over_a_bare_socket(move |mut socket, mut session| {
+        let mut bytes = Vec::new();
+        for _ in 0..3 {
+            session.writer().write_all(&patterned(RECORD)).unwrap();
+            session.write_tls(&mut bytes).unwrap();
+        }
+        // The last one not whole, and the rest of it no TLS.
+        let cut = bytes.len() - 1;
+        socket.write_all(&bytes[..cut]).unwrap();
+        gate.open();
+        socket.read_exact(&mut [0]).unwrap();
+        socket.write_all(&[!bytes[cut]]).unwrap();
+    });
+    there.wait();
+    let mut got = vec![0; 10 * RECORD];
+    assert_eq!(read(&mut connection, &mut got).unwrap(), 2 * RECORD);
+    assert!(got[..RECORD] == patterned(RECORD) && got[RECORD..2 * RECORD] == patterned(RECORD));
+    let blocked = connection.read(&mut got).unwrap_err();
+    assert_eq!(
+        blocked.kind(),
+        io::ErrorKind::WouldBlock,
+        "a part of a record is nothing yet"
+    );
+    write_all(&mut connection, b"x");
+    for _ in 0..2 {
+        assert_eq!(
+            read(&mut connection, &mut got).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
+    }
+    peer.join().unwrap();
+}
+
+#[test]
 fn what_is_no_tls_stays_an_error_however_often_it_is_read() {
     let (mut connection, peer) = over_a_bare_socket(|mut socket, mut session| {
         let mut bytes = Vec::new();
