@@ -8,6 +8,8 @@
 //! Over HTTP/1.1 the length of an upload is known, which the hop then frames by it; over HTTP/2 it isn't, as a pack's, and the hop has
 //! chunks. A machine with fewer than three processors can't run client, daemon and server at once: there, `time` says how they share it.
 
+mod bulk;
+
 use std::{
     io::{self, Read},
     sync::Arc,
@@ -15,10 +17,8 @@ use std::{
     time::Duration,
 };
 
-use criterion::{
-    BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main,
-    measurement::{Measurement, ValueFormatter, WallTime},
-};
+use bulk::{ProcessorTime, download, thread_time, upload};
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::Measurement};
 use rgit_dial::{Dialer, Settings};
 use rgit_testkit::{
     bulk::{Allowance, Bulk},
@@ -29,51 +29,17 @@ use rgit_transport::{Body, Error, Transport};
 use rgit_transport_h1::H1;
 use rgit_transport_h2::{H2, Tuning};
 use rgit_transport_persistent::{Daemon, Handle, Left, Persistent, Profile, SocketPath, Upstream};
-use rustix::time::{ClockId, clock_gettime};
 
 /// Bytes moved by one iteration.
 const SIZE: u64 = 100_000_000;
 /// Bytes of a small answer.
 const SMALL: u64 = 100;
 
-/// The processor time of the thread that asks, and of a daemon's.
-struct Spent;
-
-impl Measurement for Spent {
-    type Intermediate = Duration;
-    type Value = Duration;
-
-    fn start(&self) -> Duration {
-        // To look at the threads costs processor time, which is not to count.
-        daemon() + own()
-    }
-
-    fn end(&self, begun: Duration) -> Duration {
-        (own() + daemon()).saturating_sub(begun)
-    }
-
-    fn add(&self, one: &Duration, other: &Duration) -> Duration {
-        *one + *other
-    }
-
-    fn zero(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn to_f64(&self, value: &Duration) -> f64 {
-        WallTime.to_f64(value)
-    }
-
-    fn formatter(&self) -> &dyn ValueFormatter {
-        // A duration looks the same by whatever clock.
-        WallTime.formatter()
-    }
-}
-
-fn own() -> Duration {
-    let spent = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(spent).expect("no thread has worked for less than nothing")
-}
+/// Of the thread that asks, and of a daemon's. To look at a daemon's costs processor time, which is not to count.
+const SPENT: ProcessorTime = ProcessorTime {
+    begin: || daemon() + thread_time(),
+    end: || thread_time() + daemon(),
+};
 
 /// What its threads have done is known exactly while they wait, as they do between two exchanges.
 fn daemon() -> Duration {
@@ -209,26 +175,6 @@ fn both<M: Measurement>(
     ridden.end();
 }
 
-fn upload(transport: &dyn Transport, url: &str, body: Body<'_>) -> String {
-    let request = http::Request::post(url).body(body).expect("a request");
-    let response = transport.exchange(request).expect("an answer");
-    let mut text = String::new();
-    response.into_body().read_to_string(&mut text).expect("its body");
-    text
-}
-
-fn download(transport: &dyn Transport, url: &str) -> u64 {
-    let request = http::Request::get(url).body(Body::Empty).expect("a request");
-    let response = transport.exchange(request).expect("an answer");
-    let (mut body, mut piece, mut got) = (response.into_body(), vec![0; 128 * 1024], 0);
-    loop {
-        match body.read(&mut piece).expect("its body") {
-            0 => return got,
-            count => got += count as u64,
-        }
-    }
-}
-
 criterion_group! {
     name = time;
     config = Criterion::default();
@@ -236,7 +182,7 @@ criterion_group! {
 }
 criterion_group! {
     name = cpu;
-    config = Criterion::default().with_measurement(Spent);
+    config = Criterion::default().with_measurement(SPENT);
     targets = by_the_processor
 }
 criterion_main!(time, cpu);
@@ -245,6 +191,6 @@ fn by_the_clock(criterion: &mut Criterion) {
     relay(criterion, "time");
 }
 
-fn by_the_processor(criterion: &mut Criterion<Spent>) {
+fn by_the_processor(criterion: &mut Criterion<ProcessorTime>) {
     relay(criterion, "cpu");
 }

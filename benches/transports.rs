@@ -4,16 +4,15 @@
 //! transports do all their work. The server runs in the same process. One iteration moves [`SIZE`] bytes, so ten times its `cpu` time
 //! is what a gigabyte costs. `--bench h2` has more of HTTP/2: whole gigabytes, and the tuning by the environment.
 
+mod bulk;
+
 use std::{
     io::{self, Read},
     sync::Arc,
-    time::Duration,
 };
 
-use criterion::{
-    Criterion, Throughput, criterion_group, criterion_main,
-    measurement::{Measurement, ValueFormatter, WallTime},
-};
+use bulk::{ProcessorTime, download, thread_time, upload};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main, measurement::Measurement};
 use rgit_dial::{Dialer, Settings};
 use rgit_testkit::{
     bulk::{Allowance, Bulk},
@@ -22,46 +21,16 @@ use rgit_testkit::{
 use rgit_transport::{Body, Transport};
 use rgit_transport_h1::H1;
 use rgit_transport_h2::{H2, Tuning};
-use rustix::time::{ClockId, clock_gettime};
 
 /// Bytes moved by one iteration.
 const SIZE: u64 = 100_000_000;
 
-/// The processor time of the thread that asks.
-struct ThreadTime;
+const THREAD: ProcessorTime = ProcessorTime {
+    begin: thread_time,
+    end: thread_time,
+};
 
-impl Measurement for ThreadTime {
-    type Intermediate = Duration;
-    type Value = Duration;
-
-    fn start(&self) -> Duration {
-        let now = clock_gettime(ClockId::ThreadCPUTime);
-        Duration::try_from(now).expect("no thread has worked for less than nothing")
-    }
-
-    fn end(&self, begun: Duration) -> Duration {
-        self.start() - begun
-    }
-
-    fn add(&self, one: &Duration, other: &Duration) -> Duration {
-        *one + *other
-    }
-
-    fn zero(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn to_f64(&self, value: &Duration) -> f64 {
-        WallTime.to_f64(value)
-    }
-
-    fn formatter(&self) -> &dyn ValueFormatter {
-        // A duration looks the same by whatever clock.
-        WallTime.formatter()
-    }
-}
-
-fn bulk<M: Measurement>(criterion: &mut Criterion<M>, clock: &str) {
+fn both_ways<M: Measurement>(criterion: &mut Criterion<M>, clock: &str) {
     let files = tempfile::tempdir().expect("a temporary directory");
     let authority = Authority::new();
     let ca_file = authority.write_ca(files.path());
@@ -81,47 +50,34 @@ fn bulk<M: Measurement>(criterion: &mut Criterion<M>, clock: &str) {
         };
         let (server, dialer) = serve(b"http/1.1", 16 << 10);
         let transport = H1::new(dialer, rgit_transport_h1::Settings::default());
-        group.bench_function("h1/up", |bencher| bencher.iter(|| upload(&transport, &server.url("/"))));
+        group.bench_function("h1/up", |bencher| bencher.iter(|| up(&transport, &server.url("/"))));
         group.bench_function("h1/down", |bencher| {
-            bencher.iter(|| download(&transport, &server.url("/")));
+            bencher.iter(|| down(&transport, &server.url("/")));
         });
         for frame_size in [16 << 10, 256 << 10] {
             let (server, dialer) = serve(b"h2", frame_size);
             let transport = H2::new(dialer, Tuning::default().prior_knowledge(true)).expect("a transport");
             let frames = format!("{} KiB frames", frame_size >> 10);
             group.bench_function(format!("h2/up/{frames}"), |bencher| {
-                bencher.iter(|| upload(&transport, &server.url("/")));
+                bencher.iter(|| up(&transport, &server.url("/")));
             });
             // What the server allows says nothing of what it sends: that is up to the client's own settings.
             if frame_size == 16 << 10 {
                 group.bench_function("h2/down", |bencher| {
-                    bencher.iter(|| download(&transport, &server.url("/")));
+                    bencher.iter(|| down(&transport, &server.url("/")));
                 });
             }
         }
     }
 }
 
-fn upload(transport: &dyn Transport, url: &str) {
+fn up(transport: &dyn Transport, url: &str) {
     let body = Body::stream(Some(SIZE), io::repeat(b'x').take(SIZE));
-    let request = http::Request::post(url).body(body).expect("a request");
-    let response = transport.exchange(request).expect("an answer");
-    let mut text = String::new();
-    response.into_body().read_to_string(&mut text).expect("its body");
-    assert_eq!(text, SIZE.to_string());
+    assert_eq!(upload(transport, url, body), SIZE.to_string());
 }
 
-fn download(transport: &dyn Transport, url: &str) {
-    let request = http::Request::get(url).body(Body::Empty).expect("a request");
-    let response = transport.exchange(request).expect("an answer");
-    let (mut body, mut piece, mut got) = (response.into_body(), vec![0; 128 * 1024], 0);
-    loop {
-        match body.read(&mut piece).expect("its body") {
-            0 => break,
-            count => got += count as u64,
-        }
-    }
-    assert_eq!(got, SIZE);
+fn down(transport: &dyn Transport, url: &str) {
+    assert_eq!(download(transport, url), SIZE);
 }
 
 criterion_group! {
@@ -131,15 +87,15 @@ criterion_group! {
 }
 criterion_group! {
     name = cpu;
-    config = Criterion::default().with_measurement(ThreadTime);
+    config = Criterion::default().with_measurement(THREAD);
     targets = by_the_processor
 }
 criterion_main!(time, cpu);
 
 fn by_the_clock(criterion: &mut Criterion) {
-    bulk(criterion, "time");
+    both_ways(criterion, "time");
 }
 
-fn by_the_processor(criterion: &mut Criterion<ThreadTime>) {
-    bulk(criterion, "cpu");
+fn by_the_processor(criterion: &mut Criterion<ProcessorTime>) {
+    both_ways(criterion, "cpu");
 }

@@ -27,7 +27,7 @@ impl Default for Hop {
 }
 
 impl Hop {
-    /// Bytes a second within one machine without the hop: 1.2 GB/s was measured, more where nothing else runs.
+    /// Bytes a second within one machine without the hop, at most: bare TLS moves 1.3 to 1.5 GB/s there, HTTP/1.1 over it somewhat less.
     pub const WITHIN_A_MACHINE: f64 = 1.2e9;
 }
 
