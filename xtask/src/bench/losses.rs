@@ -17,8 +17,8 @@ pub(super) struct Loss {
     pub(super) ours: f64,
     pub(super) rival: Client,
     pub(super) theirs: f64,
-    /// How likely it is that the two don't differ: see [`same`].
-    pub(super) chance: f64,
+    /// How likely it is that the two don't differ: see [`same`]. One run alone can't say.
+    pub(super) chance: Option<f64>,
 }
 
 impl Loss {
@@ -36,7 +36,11 @@ impl Loss {
             seconds(self.theirs),
             self.rival,
             self.ratio(),
-            if self.chance > LIKELY { " (within noise)" } else { "" }
+            match self.chance {
+                None => " (one run)",
+                Some(chance) if chance > LIKELY => " (within noise)",
+                Some(_) => "",
+            }
         )
     }
 }
@@ -64,12 +68,17 @@ pub(super) fn losses(results: &Results) -> Vec<Loss> {
                 .flatten()
                 .filter(|(_, theirs)| ours.median > theirs * WORTH_TELLING)
                 .min_by(|one, other| one.1.total_cmp(&other.1));
-            losses.extend(worst.map(|(rival, theirs)| Loss {
-                name: cell.name.clone(),
-                ours: ours.median,
-                rival: rival.client,
-                theirs,
-                chance: same(&cell.walls(), &rival.walls()),
+            losses.extend(worst.map(|(rival, theirs)| {
+                Loss {
+                    name: cell.name.clone(),
+                    ours: ours.median,
+                    rival: rival.client,
+                    theirs,
+                    chance: [cell, rival]
+                        .iter()
+                        .all(|cell| cell.walls().len() > 1)
+                        .then(|| same(&cell.walls(), &rival.walls())),
+                }
             }));
         }
     }
@@ -129,7 +138,7 @@ mod tests {
             cell(Client::H1, Scenario::FetchFew, 0.2),
             cell(Client::PersistentWarm, Scenario::FetchFew, 0.82),
             cell(Client::PersistentCold, Scenario::FetchFew, 0.88),
-            killed,
+            killed.clone(),
         ]);
         let losses = losses(&results);
         let told: Vec<(&str, Client)> = losses.iter().map(|loss| (&*loss.name, loss.rival)).collect();
@@ -147,10 +156,20 @@ mod tests {
             "push-one/h2/cold/20ms/64KiB: 1.50 s against 1.00 s of git-h1, 1.50 times as long"
         );
         let alone = Loss {
-            chance: 0.4,
+            chance: Some(0.4),
             ..losses[1].clone()
         };
         assert!(alone.sentence().ends_with("1.50 times as long (within noise)"));
+        let results = made_up::results(vec![
+            cell(Client::GitH1, Scenario::PushOne, 1.0),
+            made_up::cell(Scenario::PushOne, Client::H2, 20, Window::Small, &[40.0]),
+        ]);
+        let once = super::losses(&results);
+        assert!(
+            once[0].sentence().ends_with("40.00 times as long (one run)"),
+            "{once:?}"
+        );
+        let results = made_up::results(vec![killed]);
         assert_eq!(defaults(&results), ["push-bulk/h2/cold/20ms/64KiB: killed after 60 s"]);
     }
 }

@@ -65,6 +65,9 @@ fn block(results: &Results) -> String {
         results.settings.bulk_mb,
         markdown_table(&rows(results))
     );
+    for (client, why) in absent(results) {
+        let _ = writeln!(text, "No figures of {client}: {why}.\n");
+    }
     let verdict = verdict(results);
     if verdict.is_empty() {
         text += "rgit loses nowhere in this run by more than 5 % to git or a peer, nor auto to h1 or h2.\n";
@@ -88,8 +91,11 @@ fn block(results: &Results) -> String {
 
 /// One row a group, one column a client.
 fn rows(results: &Results) -> Vec<Vec<String>> {
-    let has_cell = |client: &&Client| results.cells.iter().any(|cell| cell.client == **client);
-    let clients: Vec<Client> = Client::ALL.iter().filter(has_cell).copied().collect();
+    let is_measured = |client: &&Client| {
+        let mut cells = results.cells.iter().filter(|cell| cell.client == **client);
+        cells.any(|cell| cell.wall().is_some())
+    };
+    let clients: Vec<Client> = Client::ALL.iter().filter(is_measured).copied().collect();
     let mut heading = ["scenario", "link", "window"].map(str::to_owned).to_vec();
     heading.extend(clients.iter().map(ToString::to_string));
     let mut rows = vec![heading];
@@ -99,6 +105,19 @@ fn rows(results: &Results) -> Vec<Vec<String>> {
         rows.push(row);
     }
     rows
+}
+
+/// Clients without a single time, and what the first of their cells says of it.
+fn absent(results: &Results) -> Vec<(Client, String)> {
+    let clients = Client::ALL.iter().filter_map(|client| {
+        let cells: Vec<&Cell> = results.cells.iter().filter(|cell| cell.client == *client).collect();
+        let first = cells
+            .first()
+            .filter(|_| cells.iter().all(|cell| cell.wall().is_none()))?;
+        let why = first.outcome.why().unwrap_or("it was not run");
+        Some((*client, why.trim_end_matches('.').to_owned()))
+    });
+    clients.collect()
 }
 
 fn told(cell: Option<&Cell>) -> String {
@@ -140,6 +159,14 @@ mod tests {
         assert!(once.contains("| push-bulk | 20ms | 64KiB | 4.00 | 2.00 |"), "{once}");
         assert!(once.contains("| ls-remote | 20ms | 64KiB | 0.100 |  |"), "{once}");
         assert_eq!(with(&once, &block(&results())).expect("a place"), once);
+        assert!(!once.contains("No figures"), "{once}");
+        let mut lacking = results();
+        let mut gix = made_up::cell(Scenario::LsRemote, Client::Gix, 20, Window::Small, &[]);
+        gix.outcome = super::super::results::Outcome::CannotDo("no gix on PATH".to_owned());
+        lacking.cells.push(gix);
+        let lacking = block(&lacking);
+        assert!(lacking.contains("\nNo figures of gix: no gix on PATH.\n"), "{lacking}");
+        assert!(!lacking.contains("| gix |"), "{lacking}");
         let mut later = results();
         later.date = "2027-01-01 00:00".to_owned();
         let twice = with(&once, &block(&later)).expect("a place");
