@@ -32,7 +32,7 @@ p,li{overflow-wrap:anywhere}.quiet{color:var(--quiet);font-size:.875rem}\
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,21rem),1fr));gap:1rem}\
 figure{margin:0;min-width:0}figcaption{font-size:.875rem;color:var(--quiet)}svg{width:100%;height:auto;display:block}\
 svg text{fill:var(--ink);font:11px system-ui,sans-serif}svg .axis{stroke:var(--rule)}svg .one{stroke:var(--quiet);stroke-dasharray:3 3}\
-svg .spread{stroke:var(--ink)}.keys{display:flex;flex-wrap:wrap;gap:.2rem 1rem;padding:0;list-style:none;font-size:.875rem}\
+svg .spread{stroke:var(--ink)}svg .cut{stroke:var(--ground);stroke-width:4}.keys{display:flex;flex-wrap:wrap;gap:.2rem 1rem;padding:0;list-style:none;font-size:.875rem}\
 .keys i{display:inline-block;width:.8rem;height:.8rem;border-radius:2px;margin-right:.35rem;vertical-align:-1px}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.8125rem;font-variant-numeric:tabular-nums}\
 th,td{text-align:left;padding:.25rem .6rem .25rem 0;border-bottom:1px solid var(--rule);white-space:nowrap}\

@@ -102,16 +102,18 @@ pub(super) fn lines(lines: &[Line]) -> String {
     svg + "</svg>"
 }
 
-/// Bars under each other, from zero, with a dashed line where `mark` is.
+/// Bars under each other, from zero, with a dashed line where `mark` is. What is longer than three times the mark is cut off, with a gap
+/// that says so: one of fifty would make all others look alike.
 pub(super) fn bars(bars: &[Bar], mark: Option<f64>) -> String {
     const ROW: f64 = 20.0;
     // Labels are text of 11 px: about six of it a letter.
     let longest = bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0);
-    let left = (longest as f64 * 5.6 + 8.0).min(WIDTH / 2.0);
+    let left = (longest as f64 * 5.6 + 8.0).min(WIDTH * 0.6);
     let right = WIDTH - 52.0;
     let height = bars.len() as f64 * ROW + 6.0;
     let most = bars.iter().map(|bar| bar.most).chain(mark).fold(1e-9, f64::max);
-    let across = |value: f64| left + (right - left) * value / most;
+    let most = mark.map_or(most, |mark| most.min(3.0 * mark));
+    let across = |value: f64| left + (right - left) * value.min(most) / most;
     let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">");
     for (at, bar) in bars.iter().enumerate() {
         let y = at as f64 * ROW + 4.0;
@@ -137,6 +139,10 @@ pub(super) fn bars(bars: &[Bar], mark: Option<f64>) -> String {
             y + 10.5,
             escaped(&bar.told),
         );
+        if bar.value > most {
+            let x = right - 14.0;
+            let _ = write!(svg, "<path class=\"cut\" d=\"M{x:.1} {:.1}l6 -17\"/>", y + 15.0);
+        }
     }
     if let Some(mark) = mark {
         let x = across(mark);
@@ -182,7 +188,7 @@ mod tests {
             most: value * 1.5,
             told: format!("{value} s"),
         };
-        let svg = bars(&[bar(2.0), bar(4.0)], Some(1.0));
+        let svg = bars(&[bar(2.0), bar(4.0)], Some(2.0));
         let widths: Vec<f64> = svg
             .split("width=\"")
             .skip(1)
@@ -192,5 +198,9 @@ mod tests {
         assert_eq!(svg.matches("class=\"spread\"").count(), 2);
         assert_eq!(svg.matches("class=\"one\"").count(), 1);
         assert!(svg.contains("a &amp; b"));
+        assert!(!svg.contains("class=\"cut\""));
+        let cut = bars(&[bar(2.0), bar(40.0)], Some(1.0));
+        assert_eq!(cut.matches("class=\"cut\"").count(), 1, "{cut}");
+        assert!(cut.contains("40 s"), "{cut}");
     }
 }
