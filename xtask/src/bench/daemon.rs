@@ -129,7 +129,7 @@ fn ends(id: u32) -> bool {
         if begun.elapsed() > PATIENCE {
             return false;
         }
-        // Only a parent can wait for a process, and this one has none here.
+        // Only a parent can wait for a process, and this one has none here; a pidfd could be waited for, on Linux alone.
         thread::sleep(Duration::from_millis(2));
     }
     true
